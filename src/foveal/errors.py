@@ -1,0 +1,48 @@
+"""The errors that Foveal raises: one family, each also the builtin that fits.
+
+Whatever bad input causes is a ``ValueError`` (a server answers 400); a model that nobody knows is a ``LookupError``.
+A message is one line and names the item, the value, the limit and the rule. It never holds a payload or an object's repr.
+"""
+
+__all__ = [
+    "FovealError",
+    "ImageSizeError",
+    "MediaError",
+    "OptionError",
+    "OutputError",
+    "SpecError",
+    "TargetError",
+    "UnknownModelError",
+]
+
+
+class FovealError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class SpecError(FovealError, ValueError):
+    """A spec, or a checkpoint's configuration, that cannot be resolved to numbers."""
+
+
+class UnknownModelError(FovealError, LookupError):
+    """No spec, or more than one, fits the model that was named."""
+
+
+class OptionError(FovealError, ValueError):
+    """An override or argument that is unknown, has a wrong value, or cannot be honoured."""
+
+
+class MediaError(FovealError, ValueError):
+    """An image that cannot be read, or is of a kind that is not accepted."""
+
+
+class ImageSizeError(MediaError):
+    """An image whose height and width a model's rule refuses."""
+
+
+class OutputError(FovealError, ValueError):
+    """An ``out`` array of wrong shape, dtype or memory order."""
+
+
+class TargetError(FovealError, ValueError):
+    """An instruction level that does not exist or that this CPU cannot run."""

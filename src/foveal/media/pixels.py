@@ -1,0 +1,41 @@
+"""Decoded pixels as addresses: how every source, of any memory layout, is handed to the kernels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.types import Color
+
+__all__ = ["Pixels"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pixels:
+    """An 8-bit image in somebody's memory. Nothing is copied; the owner travels with the addresses.
+
+    Attributes
+    ----------
+    height, width : int
+    rows : uint64[height]
+        Address of the pixel (y, 0) of every row; rows may lie in any order.
+    step : int
+        Bytes from a pixel to its right neighbour; negative for a mirrored image.
+    channels : tuple of int
+        Offsets in bytes of red, green and blue from a pixel's address; all 0 for grey.
+    alpha : int or None
+        Offset of the alpha byte; None where every pixel is opaque.
+    background : tuple of int
+        Colour that transparent pixels are composited on.
+    owner : object
+        Keeps the memory alive.
+    """
+
+    height: int
+    width: int
+    rows: npt.NDArray[np.uint64]
+    step: int
+    channels: tuple[int, int, int]
+    alpha: int | None
+    background: Color
+    owner: object

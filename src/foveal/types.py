@@ -1,0 +1,45 @@
+"""Small values that every layer shares. Sizes are always height before width."""
+
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["DTYPES", "Box", "Color", "Size", "dtype_name"]
+
+Color = tuple[int, int, int]
+"""Red, green, blue, each 0..255."""
+
+
+class Size(NamedTuple):
+    """Height and width in pixels."""
+
+    height: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}"
+
+
+class Box(NamedTuple):
+    """A window: its top left corner and its size, in pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+DTYPES: dict[str, np.dtype] = {
+    "float32": np.dtype(np.float32),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "uint8": np.dtype(np.uint8),
+    "int64": np.dtype(np.int64),
+}
+"""The dtypes that tensors can have, by the name that specs and the command line use."""
+
+
+def dtype_name(dtype: object) -> str:
+    """Return the name of a dtype given as a name, a NumPy dtype or a scalar type (``"torch.bfloat16"`` is understood)."""
+    text = str(dtype) if isinstance(dtype, str) else str(np.dtype(dtype))  # type: ignore[call-overload]
+    return text.removeprefix("torch.")
