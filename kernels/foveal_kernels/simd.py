@@ -1,0 +1,413 @@
+"""LLVM vectors as Numba values: the only file that writes LLVM IR.
+
+A :class:`Vector` type stands for ``<lanes x element>``. Its values are ordinary variables in nopython code; the functions
+here load, store, shuffle and compute with them. Addresses are ``intp``; no load or store assumes any alignment.
+
+Plain Numba loops reach 2.5 to 3 times Pillow's speed for the horizontal pass; the same arithmetic on these values 11 to
+16 times, since LLVM does not find the byte dot product by itself.
+"""
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.extending import intrinsic, models, register_model
+
+I32 = ir.IntType(32)
+
+
+class Vector(types.Type):
+    """Numba type of an LLVM vector: ``kind`` is ``"i"`` or ``"f"``."""
+
+    def __init__(self, kind, bits, lanes):
+        self.kind, self.bits, self.lanes = kind, bits, lanes
+        super().__init__(f"Vector({kind}{bits}x{lanes})")
+
+    @property
+    def ir(self):
+        """LLVM's type."""
+        return ir.VectorType(ir.FloatType() if self.kind == "f" else ir.IntType(self.bits), self.lanes)
+
+    def filled(self, number):
+        """Return a constant with the same number in every lane."""
+        return ir.Constant(self.ir, [number] * self.lanes)
+
+
+@register_model(Vector)
+class VectorModel(models.PrimitiveModel):
+    """A vector is held in a register of its own type."""
+
+    def __init__(self, manager, vector):
+        super().__init__(manager, vector, vector.ir)
+
+
+U8x8, U8x16, U8x32, U8x64 = (Vector("i", 8, lanes) for lanes in (8, 16, 32, 64))
+I16x32 = Vector("i", 16, 32)
+I32x16 = Vector("i", 32, 16)
+F32x8, F32x16 = (Vector("f", 32, lanes) for lanes in (8, 16))
+
+
+def _pointer(builder, address, kind):
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _load(builder, address, kind):
+    value = builder.load(_pointer(builder, address, kind))
+    value.align = 1
+    return value
+
+
+def _store(builder, address, value):
+    builder.store(value, _pointer(builder, address, value.type)).align = 1
+
+
+def _undefined(kind):
+    return ir.Constant(kind, ir.Undefined)
+
+
+def _shuffle(builder, left, right, lanes):
+    return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+
+def _spread(builder, scalar, lanes):
+    """Return a vector with the scalar in every lane."""
+    empty = _undefined(ir.VectorType(scalar.type, lanes))
+    return _shuffle(builder, builder.insert_element(empty, scalar, I32(0)), empty, [0] * lanes)
+
+
+def _call(builder, name, result, arguments):
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+# ---- memory
+
+
+def loader(vector):
+    """Make ``load(address) -> vector``."""
+
+    @intrinsic
+    def load(typing, address):
+        def generate(context, builder, signature, args):
+            return _load(builder, args[0], vector.ir)
+
+        return vector(types.intp), generate
+
+    return load
+
+
+load_u8x8, load_u8x16, load_u8x64 = loader(U8x8), loader(U8x16), loader(U8x64)
+
+
+@intrinsic
+def store(typing, address, value):
+    """Write all lanes at ``address``."""
+
+    def generate(context, builder, signature, args):
+        _store(builder, args[0], args[1])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, value), generate
+
+
+@intrinsic
+def store_first_word(typing, address, value):
+    """Write the first 4 bytes of a vector of bytes at ``address``."""
+
+    def generate(context, builder, signature, args):
+        words = builder.bitcast(args[1], ir.VectorType(I32, value.lanes // 4))
+        _store(builder, args[0], builder.extract_element(words, I32(0)))
+        return context.get_dummy_value()
+
+    return types.void(types.intp, value), generate
+
+
+def _scalar(bits, number):
+    kind = ir.IntType(bits)
+
+    @intrinsic
+    def load(typing, address):
+        def generate(context, builder, signature, args):
+            return _load(builder, args[0], kind)
+
+        return number(types.intp), generate
+
+    @intrinsic
+    def put(typing, address, value):
+        def generate(context, builder, signature, args):
+            _store(builder, args[0], args[1])
+            return context.get_dummy_value()
+
+        return types.void(types.intp, number), generate
+
+    return load, put
+
+
+load_u8, store_u8 = _scalar(8, types.uint8)
+load_u16, store_u16 = _scalar(16, types.uint16)
+load_u32, store_u32 = _scalar(32, types.uint32)
+load_word, _ = _scalar(64, types.int64)
+
+
+@intrinsic
+def prefetch_for_write(typing, address):
+    """Ask for the cache line at ``address``, to be written soon."""
+
+    def generate(context, builder, signature, args):
+        byte = ir.IntType(8).as_pointer()
+        pointer = builder.inttoptr(args[0], byte)
+        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, I32(1), I32(3), I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
+# ---- lanes
+
+
+def spreader(vector, number):
+    """Make ``spread(number) -> vector`` with the number in every lane."""
+
+    @intrinsic
+    def spread(typing, value):
+        def generate(context, builder, signature, args):
+            return _spread(builder, args[0], vector.lanes)
+
+        return vector(number), generate
+
+    return spread
+
+
+spread_i32 = spreader(I32x16, types.int32)
+spread_f32x8, spread_f32x16 = spreader(F32x8, types.float32), spreader(F32x16, types.float32)
+
+
+def word_spreader(vector):
+    """Make ``spread(address) -> vector`` that repeats the 4 bytes at ``address``."""
+
+    @intrinsic
+    def spread(typing, address):
+        def generate(context, builder, signature, args):
+            word = _load(builder, args[0], I32)
+            return builder.bitcast(_spread(builder, word, vector.bits * vector.lanes // 32), vector.ir)
+
+        return vector(types.intp), generate
+
+    return spread
+
+
+spread_bytes, spread_pairs = word_spreader(U8x64), word_spreader(I16x32)
+
+
+def shuffler(vector, lanes):
+    """Make ``shuffle(value)`` that picks lanes of one vector."""
+    result = Vector(vector.kind, vector.bits, len(lanes))
+
+    @intrinsic
+    def shuffle(typing, value):
+        def generate(context, builder, signature, args):
+            return _shuffle(builder, args[0], _undefined(vector.ir), lanes)
+
+        return result(vector), generate
+
+    return shuffle
+
+
+def pair_shuffler(vector, lanes):
+    """Make ``shuffle(first, second)`` that picks lanes of two vectors, the second's counted on from the first's."""
+    result = Vector(vector.kind, vector.bits, len(lanes))
+
+    @intrinsic
+    def shuffle(typing, first, second):
+        def generate(context, builder, signature, args):
+            return _shuffle(builder, args[0], args[1], lanes)
+
+        return result(vector, vector), generate
+
+    return shuffle
+
+
+join_u8x16, join_u8x32 = pair_shuffler(U8x16, range(32)), pair_shuffler(U8x32, range(64))
+quarters = tuple(shuffler(U8x64, range(16 * i, 16 * i + 16)) for i in range(4))
+
+
+# ---- arithmetic
+
+
+def _binary(operation):
+    @intrinsic
+    def compute(typing, left, right):
+        def generate(context, builder, signature, args):
+            return getattr(builder, operation)(args[0], args[1])
+
+        return left(left, right), generate
+
+    return compute
+
+
+add, shift_right = _binary("add"), _binary("ashr")
+add_f32, subtract_f32, multiply_f32, divide_f32 = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+
+
+def _shift_left(count):
+    @intrinsic
+    def shift(typing, value):
+        def generate(context, builder, signature, args):
+            return builder.shl(args[0], value.filled(count))
+
+        return value(value), generate
+
+    return shift
+
+
+shift_left_8, shift_left_16 = _shift_left(8), _shift_left(16)
+
+
+@intrinsic
+def negate_f32(typing, value):
+    """-x"""
+
+    def generate(context, builder, signature, args):
+        return builder.fneg(args[0])
+
+    return value(value), generate
+
+
+@intrinsic
+def fused_multiply_add(typing, x, y, z):
+    """x * y + z, rounded once."""
+
+    def generate(context, builder, signature, args):
+        return _call(builder, f"llvm.fma.v{x.lanes}f32", x.ir, args)
+
+    return x(x, x, x), generate
+
+
+@intrinsic
+def dot_u8s8(typing, sums, pixels, weights):
+    """Add the sum of 4 products u8 * s8 to each 32-bit lane (AVX-512 VNNI ``vpdpbusd``: no saturation)."""
+
+    def generate(context, builder, signature, args):
+        return _call(builder, "llvm.x86.avx512.vpdpbusd.512", I32x16.ir, args)
+
+    return I32x16(I32x16, U8x64, U8x64), generate
+
+
+@intrinsic
+def dot_i16(typing, pixels, weights):
+    """Return the sum of 2 products i16 * i16 for each 32-bit lane (AVX2 ``vpmaddwd``, as two halves)."""
+
+    def generate(context, builder, signature, args):
+        result = ir.VectorType(I32, 8)
+        empty = _undefined(I16x32.ir)
+        halves = []
+        for half in range(2):
+            parts = [_shuffle(builder, value, empty, range(16 * half, 16 * half + 16)) for value in args]
+            halves.append(_call(builder, "llvm.x86.avx2.pmadd.wd", result, parts))
+        return _shuffle(builder, *halves, range(16))
+
+    return I32x16(I16x32, I16x32), generate
+
+
+def _bytes_as_i16(odd):
+    @intrinsic
+    def widen(typing, pixels):
+        def generate(context, builder, signature, args):
+            pairs = builder.bitcast(args[0], I16x32.ir)
+            if odd:
+                return builder.lshr(pairs, I16x32.filled(8))
+            return builder.and_(pairs, I16x32.filled(255))
+
+        return I16x32(U8x64), generate
+
+    return widen
+
+
+even_bytes, odd_bytes = _bytes_as_i16(False), _bytes_as_i16(True)
+
+
+def _tap(index):
+    @intrinsic
+    def tap(typing, pixels, address):
+        def generate(context, builder, signature, args):
+            words = builder.bitcast(args[0], I32x16.ir)
+            byte = builder.and_(builder.lshr(words, I32x16.filled(8 * index)), I32x16.filled(255))
+            return builder.mul(byte, _spread(builder, _load(builder, args[1], I32), 16))
+
+        return I32x16(U8x64, types.intp), generate
+
+    return tap
+
+
+tap_0, tap_1, tap_2, tap_3 = (_tap(index) for index in range(4))
+
+
+# ---- conversions
+
+
+@intrinsic
+def clip_to_u8(typing, value):
+    """32-bit lanes -> bytes, clipped to 0..255."""
+    result = Vector("i", 8, value.lanes)
+
+    def generate(context, builder, signature, args):
+        suffix = f".v{value.lanes}i32"
+        low = _call(builder, "llvm.smax" + suffix, value.ir, [args[0], value.filled(0)])
+        return builder.trunc(_call(builder, "llvm.smin" + suffix, value.ir, [low, value.filled(255)]), result.ir)
+
+    return result(value), generate
+
+
+@intrinsic
+def u8_to_f32(typing, value):
+    """Bytes -> float32 lanes."""
+    result = Vector("f", 32, value.lanes)
+
+    def generate(context, builder, signature, args):
+        return builder.sitofp(builder.zext(args[0], ir.VectorType(I32, value.lanes)), result.ir)
+
+    return result(value), generate
+
+
+def _rounded_to_bf16(builder, value, words):
+    """Bits of finite float32 lanes, rounded half to even at bit 16; the low 16 bits are left as they fall."""
+    bits = builder.bitcast(value, words.ir)
+    odd = builder.and_(builder.lshr(bits, words.filled(16)), words.filled(1))
+    return builder.add(bits, builder.add(odd, words.filled(0x7FFF)))
+
+
+@intrinsic
+def f32_to_bf16(typing, value):
+    """float32 lanes -> bfloat16 bits, rounded half to even; finite values only."""
+    words, result = Vector("i", 32, value.lanes), Vector("i", 16, value.lanes)
+
+    def generate(context, builder, signature, args):
+        bits = _rounded_to_bf16(builder, args[0], words)
+        return builder.trunc(builder.lshr(bits, words.filled(16)), result.ir)
+
+    return result(value), generate
+
+
+@intrinsic
+def round_to_bf16(typing, value):
+    """float32 lanes -> float32 lanes that bfloat16 can hold, rounded half to even; finite values only."""
+    words = Vector("i", 32, value.lanes)
+
+    def generate(context, builder, signature, args):
+        bits = builder.and_(_rounded_to_bf16(builder, args[0], words), words.filled(-65536))
+        return builder.bitcast(bits, value.ir)
+
+    return value(value), generate
+
+
+# ---- calls
+
+
+@intrinsic
+def call_at(typing, address, first, second, third, fourth):
+    """Call the C function ``void (intp, intp, intp, intp)`` at ``address``."""
+
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(ir.VoidType(), [args[0].type] * 4)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 5), generate

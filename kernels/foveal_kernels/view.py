@@ -1,0 +1,316 @@
+"""One view, from source rows to the output buffer: the kernels that Python calls.
+
+source row -> (stage) -> resample -> canvas row -> emit. Rows are computed just before they are needed and stay in cache; no
+resized image and no float canvas exists. Each kernel writes the canvas rows ``start .. stop`` only, so row bands can run
+on several threads; neighbouring bands repeat a few rows of the first pass and give the same bits.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba.extending import register_jitable
+
+from .compile import helper, kernel
+from .resample import (
+    deinterleave,
+    gather_taps,
+    horizontal_pass,
+    move_down,
+    unpack_strip_row,
+    vertical_pass,
+    vertical_pass_on_source,
+)
+from .simd import call_at, store_u8
+from .source import is_interleaved, row_bytes, stage_row
+from .weights import group_bytes
+
+SPARE_GROUPS = 8
+"""Groups of 4 rows that the sliding window holds beyond what one output row needs: fewer moves."""
+BLOCK = 8
+"""Rows that the vertical-first order computes together, one strip."""
+
+
+class Canvas(NamedTuple):
+    """Where the resized window lies on the canvas, and the colour around it."""
+
+    top: int
+    left: int
+    width: int
+    red: int
+    green: int
+    blue: int
+
+
+class Emitter(NamedTuple):
+    """The compiled `emit_row` of this output, the words of its layout, and ``R`` in bytes for each canvas row."""
+
+    address: int
+    words: np.ndarray
+    rows: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread: bytes, and row addresses."""
+
+    memory: np.ndarray
+    addresses: np.ndarray
+
+
+# ---- how scratch memory is divided; called by kernels and by Python
+
+
+@register_jitable
+def _rounded(count):
+    return (count + 63) & ~63
+
+
+@register_jitable
+def _taps_bytes(width):
+    return _rounded(((width + 3) >> 2) * 128)
+
+
+@register_jitable
+def _row_stride(width):
+    """Of a staged row: 4 bytes a pixel, and room for a whole vector behind it."""
+    return _rounded(width * 4) + 64
+
+
+@register_jitable
+def _strip_plane(width):
+    return ((width + 31) & ~31) * 4
+
+
+@register_jitable
+def canvas_plane(width):
+    """Return the bytes from a channel of a canvas row to the next: passes may write 31 bytes past a row's width."""
+    return _rounded(width) + 64
+
+
+@register_jitable
+def window_groups(packed_bytes, bytes_a_group):
+    """Return the length of the sliding window of the horizontal-first order, in groups of 4 rows."""
+    return (packed_bytes // bytes_a_group + 2 + SPARE_GROUPS) & ~1
+
+
+def horizontal_first_scratch(width, resized_width, window, canvas_width):
+    """Return the bytes of scratch memory that `resample_horizontal_first` needs."""
+    strips = window * 3 * _strip_plane(resized_width) + 64
+    return 64 + _taps_bytes(width) + BLOCK * _row_stride(width) + strips + 3 * canvas_plane(canvas_width)
+
+
+def vertical_first_scratch(width, resized_width, staged_rows, canvas_width):
+    """Return the bytes of scratch memory that `resample_vertical_first` needs."""
+    strip = 6 * _strip_plane(resized_width) + 64
+    rows = (BLOCK + staged_rows) * _row_stride(width)
+    return 64 + _taps_bytes(width) + rows + strip + 3 * canvas_plane(canvas_width)
+
+
+def place_scratch(width, canvas_width):
+    """Return the bytes of scratch memory that `place` needs."""
+    return 64 + _row_stride(width) + 3 * canvas_plane(canvas_width)
+
+
+# ---- canvas rows
+
+
+@helper
+def _fill(out, count, value):
+    for i in range(count):
+        store_u8(out + i, value)
+
+
+@helper
+def _fill_canvas(row, plane, first, count, canvas):
+    """Set columns of a canvas row to the canvas colour."""
+    _fill(row + first, count, np.uint8(canvas.red))
+    _fill(row + plane + first, count, np.uint8(canvas.green))
+    _fill(row + 2 * plane + first, count, np.uint8(canvas.blue))
+
+
+@helper
+def _fill_sides(row, plane, width, canvas):
+    """Set the columns left and right of the window; passes may have written past its width."""
+    if canvas.width > width:
+        _fill_canvas(row, plane, 0, canvas.left, canvas)
+        right = canvas.left + width
+        _fill_canvas(row, plane, right, canvas.width - right, canvas)
+
+
+@helper
+def _emit(emitter, row, out, y, stop):
+    here = emitter.rows[y]
+    ahead = emitter.rows[y + 1] - here if y + 1 < stop else 0
+    call_at(emitter.address, np.intp(emitter.words.ctypes.data), row, out + here, np.intp(ahead))
+
+
+@helper
+def _aligned(memory):
+    return (np.intp(memory.ctypes.data) + 63) & ~np.intp(63)
+
+
+# ---- kernels
+
+
+@kernel
+def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter, scratch, out, start, stop):
+    """Resize, horizontal pass first, and write the canvas rows ``start .. stop``.
+
+    Parameters
+    ----------
+    dot : Dot
+        Instruction level and digits of both axes' weights.
+    source : Source
+    horizontal, vertical : Weights
+        Of the output columns and rows inside the window: a crop is a slice of them.
+    canvas : Canvas
+    emitter : Emitter
+    scratch : Scratch
+        At least `horizontal_first_scratch` bytes and 8 addresses.
+    out : int
+        Address of the view's first element.
+    start, stop : int
+        Canvas rows.
+    """
+    last = source.rows.shape[0] - 1
+    width, height = horizontal.groups.shape[0], vertical.groups.shape[0]
+    plane, row_plane = _strip_plane(width), canvas_plane(canvas.width)
+    group = 3 * plane
+    window = window_groups(vertical.packed.shape[1], group_bytes(dot.level, dot.digits))
+    taps = _aligned(scratch.memory)
+    stage = taps + _taps_bytes(source.width)
+    strips = stage + BLOCK * _row_stride(source.width)
+    row = strips + window * group + 64
+    done = np.intp(vertical.groups[min(max(start - canvas.top, 0), height - 1), 0]) & ~1
+    first = done  # group at the start of the window; groups first .. done are there
+    blank = False
+    for y in range(start, stop):
+        v = y - canvas.top
+        if 0 <= v < height:
+            needed = np.intp(vertical.groups[v, 0])
+            while done < needed + vertical.groups[v, 1]:
+                if done + 2 - first > window:
+                    kept = min(needed, done)
+                    move_down(strips, strips + (kept - first) * group, (done - kept) * group)
+                    first = kept
+                _gather(source, done * 4, last, stage, scratch.addresses, taps)
+                horizontal_pass(dot, taps, horizontal, strips + (done - first) * group, plane)
+                done += 2
+            data = strips + (needed - first) * group
+            vertical_pass(dot, data, plane, vertical, v, width, row + canvas.left, row_plane)
+            _fill_sides(row, row_plane, width, canvas)
+            blank = False
+        elif not blank:
+            _fill_canvas(row, row_plane, 0, canvas.width, canvas)
+            blank = True
+        _emit(emitter, row, out, y, stop)
+
+
+@helper
+def _gather(source, y, last, stage, addresses, taps):
+    """Taps of the 8 source rows from ``y`` on."""
+    if is_interleaved(source):
+        gather_taps(source.rows, y, last, source.width, source.step, taps)
+    else:
+        count = min(BLOCK, last + 1 - y)
+        for i in range(count):
+            stage_row(source, y + i, stage + i * _row_stride(source.width))
+            addresses[i] = np.uint64(stage + i * _row_stride(source.width))
+        gather_taps(addresses, 0, count - 1, source.width, 4, taps)
+
+
+@kernel
+def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, scratch, staged_rows, out, start, stop):
+    """Resize, vertical pass first, and write the canvas rows ``start .. stop``.
+
+    Parameters
+    ----------
+    dot, source, horizontal, vertical, canvas, emitter, out, start, stop
+        As for `resample_horizontal_first`.
+    scratch : Scratch
+        At least `vertical_first_scratch` bytes and 8 + source height addresses.
+    staged_rows : int
+        0 where the vertical pass can read the source's memory; else as many rows as a block of 8 output rows spans.
+    """
+    last = source.rows.shape[0] - 1
+    width, height = horizontal.groups.shape[0], vertical.groups.shape[0]
+    plane, row_plane = _strip_plane(width), canvas_plane(canvas.width)
+    stride = _row_stride(source.width)
+    taps = _aligned(scratch.memory)
+    block = taps + _taps_bytes(source.width)
+    stage = block + BLOCK * stride
+    strip = stage + staged_rows * stride
+    row = strip + 6 * plane + 64
+    block_rows, staged = scratch.addresses[:BLOCK], scratch.addresses[BLOCK:]
+    for i in range(BLOCK):
+        block_rows[i] = np.uint64(block + i * stride)
+    step = 4 if staged_rows else source.step
+    count = max(np.intp(64), np.intp(4 * source.width)) if staged_rows else row_bytes(source)
+    ready = np.intp(-1)  # source rows below are staged
+    base = -BLOCK  # first output row of the block
+    blank = False
+    for y in range(start, stop):
+        v = y - canvas.top
+        if 0 <= v < height:
+            if base < 0 or v >= base + BLOCK:
+                base = v
+                end = min(base + BLOCK, height)
+                if staged_rows:
+                    ready = _stage_ring(source, vertical, base, end, ready, stage, stride, staged_rows, staged)
+                for i in range(base, end):
+                    rows = staged if staged_rows else source.rows
+                    vertical_pass_on_source(dot, rows, last, vertical, i, count, block + (i - base) * stride)
+                gather_taps(block_rows, 0, end - base - 1, source.width, step, taps)
+                horizontal_pass(dot, taps, horizontal, strip, plane)
+            group = strip + ((v - base) >> 2) * 3 * plane
+            unpack_strip_row(group, plane, (v - base) & 3, width, row + canvas.left, row_plane)
+            _fill_sides(row, row_plane, width, canvas)
+            blank = False
+        elif not blank:
+            _fill_canvas(row, row_plane, 0, canvas.width, canvas)
+            blank = True
+        _emit(emitter, row, out, y, stop)
+
+
+@helper
+def _stage_ring(source, vertical, base, end, ready, stage, stride, slots, staged):
+    """Stage the source rows that output rows ``base .. end`` read, in a ring of ``slots``; return the end of them."""
+    bottom = min((vertical.groups[end - 1, 0] + vertical.groups[end - 1, 1]) * 4, source.rows.shape[0])
+    for y in range(max(ready, np.intp(vertical.groups[base, 0]) * 4), bottom):
+        out = stage + (y % slots) * stride
+        stage_row(source, y, out)
+        staged[y] = np.uint64(out)
+    return np.intp(bottom)
+
+
+@kernel
+def place(source, canvas, emitter, scratch, out, start, stop):
+    """Write the canvas rows ``start .. stop`` of an image that is not resized.
+
+    Parameters
+    ----------
+    source : Source
+        The window that is kept: a crop is a slice of its rows and an offset of their addresses.
+    canvas, emitter, out, start, stop
+        As for `resample_horizontal_first`.
+    scratch : Scratch
+        At least `place_scratch` bytes.
+    """
+    height = source.rows.shape[0]
+    row_plane = canvas_plane(canvas.width)
+    stage = _aligned(scratch.memory)
+    row = stage + _row_stride(source.width)
+    blank = False
+    for y in range(start, stop):
+        v = y - canvas.top
+        if 0 <= v < height:
+            if is_interleaved(source):
+                deinterleave(np.intp(source.rows[v]), source.width, source.step, row + canvas.left, row_plane)
+            else:
+                stage_row(source, v, stage)
+                deinterleave(stage, source.width, 4, row + canvas.left, row_plane)
+            _fill_sides(row, row_plane, source.width, canvas)
+            blank = False
+        elif not blank:
+            _fill_canvas(row, row_plane, 0, canvas.width, canvas)
+            blank = True
+        _emit(emitter, row, out, y, stop)

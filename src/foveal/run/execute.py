@@ -1,0 +1,264 @@
+"""Plans and pixels to tensors: the one place that validates what kernels get, and calls them.
+
+An index out of bounds in a kernel is a segmentation fault, so sizes, dtypes and memory order are settled here.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.errors import MediaError, OptionError, OutputError, TargetError
+from foveal.media.pixels import Pixels
+from foveal.plan.plan import BatchPlan, Normalization, Plan, View
+from foveal.run.buffers import aligned_empty, scratch
+from foveal.run.layout import layout_of
+from foveal.run.schedule import bands, run_all, thread_count
+from foveal.run.tables import arithmetic, axis_weights, compiled_emit, pack_axis, weight_bytes
+from foveal.types import DTYPES, Size
+from foveal_kernels import target, view as kernels
+from foveal_kernels.resample import Dot, Weights
+from foveal_kernels.source import Source
+from foveal_kernels.view import Canvas, Emitter, Scratch
+from foveal_kernels.emit import layout_words
+from foveal_kernels.weights import digits_needed
+
+__all__ = ["instruction_level", "prepare", "run_batch", "run_view"]
+
+PRIMARY_DTYPES = ("float32", "bfloat16", "uint8")
+
+
+def instruction_level() -> str:
+    """Return the name of this process's instruction level: vnni, avx2 or generic."""
+    try:
+        return str(target.level())
+    except ValueError as error:
+        raise TargetError(str(error)) from None
+
+
+# ---- a batch
+
+
+def run_batch(
+    batch: BatchPlan,
+    normalization: Normalization,
+    load: Sequence[Callable[[], Pixels]],
+    dtype: str,
+    out: npt.NDArray[Any] | None = None,
+    threads: int | None = None,
+) -> npt.NDArray[Any]:
+    """Decode the images of a batch and write their primary tensor.
+
+    Parameters
+    ----------
+    batch : BatchPlan
+    normalization : Normalization
+    load : sequence of callables
+        Decodes each image; called on worker threads.
+    dtype : str
+        float32, bfloat16 or uint8; uint8 gives the bytes before normalization.
+    out : ndarray, optional
+        C-contiguous array of the batch's shape and the dtype, to be written instead of a new one.
+    threads : int, optional
+        Threads to use at most; all that are available by default.
+
+    Returns
+    -------
+    ndarray
+        ``out``, or a new array that starts at a multiple of 64 bytes.
+
+    Raises
+    ------
+    OutputError
+        If ``out`` has a wrong shape, dtype or memory order.
+    OptionError
+        If the dtype is not one that the kernels write.
+    """
+    if dtype not in PRIMARY_DTYPES:
+        raise OptionError(f"dtype is {dtype[:40]!r}: it must be one of {', '.join(PRIMARY_DTYPES)}")
+    count = thread_count(threads)
+    result = aligned_empty(batch.shape, DTYPES[dtype]) if out is None else _checked(out, batch.shape, dtype)
+    ends = np.cumsum([plan.elements for plan in batch.plans])
+    starts = [int(end) - plan.elements for end, plan in zip(ends, batch.plans, strict=True)]
+    addresses = [result.ctypes.data + start * result.itemsize for start in starts]
+    jobs = [_Image(*each, normalization, dtype) for each in zip(batch.plans, load, addresses, strict=True)]
+    if count == 1 or len(jobs) >= count:
+        run_all([partial(job.run) for job in jobs], count)
+        return result
+    pixels = run_all([job.decode for job in jobs], count)
+    run_all([task for job, image in zip(jobs, pixels, strict=True) for task in job.banded(image, count)], count)
+    return result
+
+
+class _Image(NamedTuple):
+    """One image of a batch: what to decode and where to write it."""
+
+    plan: Plan
+    load: Callable[[], Pixels]
+    address: int
+    normalization: Normalization
+    dtype: str
+
+    def decode(self) -> Pixels:
+        """Decode, and check that the picture is as large as its header said."""
+        pixels = self.load()
+        if (pixels.height, pixels.width) != (self.plan.height, self.plan.width):
+            raise MediaError(
+                f"decoded to {pixels.height}x{pixels.width} (height x width), "
+                f"its header says {self.plan.height}x{self.plan.width}"
+            )
+        return pixels
+
+    def run(self) -> None:
+        """Decode and write all views on this thread."""
+        pixels = self.decode()
+        for view in self.plan.views:
+            self._view(view, pixels)
+
+    def banded(self, pixels: Pixels, threads: int) -> list[Callable[[], None]]:
+        """Return one task for each row band of each view."""
+        tasks: list[Callable[[], None]] = []
+        for view in self.plan.views:
+            work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
+            for start, stop in bands(view.canvas.height, work, threads):
+                tasks.append(partial(self._view, view, pixels, start, stop))
+        return tasks
+
+    def _view(self, view: View, pixels: Pixels, start: int = 0, stop: int | None = None) -> None:
+        run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, self.address, start, stop)
+
+
+def _checked(out: object, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+    if not isinstance(out, np.ndarray):
+        raise OutputError("out must be a NumPy array")
+    if out.shape != shape:
+        raise OutputError(f"out has shape {out.shape}, this call needs {shape}")
+    if out.dtype != DTYPES[dtype]:
+        raise OutputError(f"out has dtype {out.dtype}, this call needs {dtype}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise OutputError("out must be C-contiguous and writeable")
+    return out
+
+
+# ---- a view
+
+
+class Prepared(NamedTuple):
+    """All that a view needs and that does not depend on pixels; the arrays that addresses point to are kept alive here."""
+
+    canvas: Canvas
+    emitter: Emitter
+    dot: Any
+    horizontal: Weights | None
+    vertical: Weights | None
+    staged_rows: int
+    owners: tuple[Any, ...]
+
+
+@lru_cache(maxsize=256)
+def prepare(view: View, source: Size, reference: str, normalization: Normalization, dtype: str) -> Prepared:
+    """Build the tables of a view for a source of this size."""
+    layout, item = layout_of(view), DTYPES[dtype].itemsize
+    values = arithmetic(normalization, reference, dtype, layout.copies)
+    function = compiled_emit(values.form, values.dtype, layout.copies)
+    plane = kernels.canvas_plane(view.canvas.width)
+    columns, channels = layout.columns * item, layout.channels * item
+    words = layout_words(plane, layout.run, columns, channels, layout.gap * item, values.constants, values.values)
+    emitter = Emitter(function.address, words, layout.rows * item)
+    canvas = Canvas(*view.place, view.canvas.width, *view.fill)
+    owners = (function, columns, channels, values)
+    if view.resized == source:
+        return Prepared(canvas, emitter, None, None, None, 0, owners)
+    level = target.LEVELS[instruction_level()]
+    across = axis_weights(source.width, view.resized.width, view.filter, reference)
+    down = axis_weights(source.height, view.resized.height, view.filter, reference)
+    digits = max(digits_needed(axis.weights, level) for axis in (across, down))
+    top, left, height, width = view.crop
+    horizontal = _slice(pack_axis(across, level, digits), left, width)
+    vertical = _slice(pack_axis(down, level, digits), top, height)
+    staged = _block_span(vertical) if view.vertical_first else 0
+    return Prepared(canvas, emitter, Dot(level=level, digits=digits), horizontal, vertical, staged, owners)
+
+
+def _slice(weights: Weights, first: int, count: int) -> Weights:
+    """Weights of the output samples inside a window: a crop after a resize costs nothing."""
+    rows = slice(first, first + count)
+    return Weights(weights.groups[rows], weights.packed[rows], weights.shift)
+
+
+def _block_span(vertical: Weights) -> int:
+    """Source rows that a block of output rows reads at most, in the vertical-first order."""
+    starts = vertical.groups[:, 0] * 4
+    ends = (vertical.groups[:, 0] + vertical.groups[:, 1]) * 4
+    last = np.minimum(np.arange(len(starts)) + kernels.BLOCK - 1, len(starts) - 1)
+    return int((ends[last] - starts).max())
+
+
+def run_view(
+    view: View,
+    reference: str,
+    normalization: Normalization,
+    pixels: Pixels,
+    dtype: str,
+    address: int,
+    start: int = 0,
+    stop: int | None = None,
+) -> None:
+    """Write the canvas rows ``start .. stop`` of a view into memory at ``address``.
+
+    Notes
+    -----
+    The memory must hold the image's part of the primary tensor; nothing outside the rows' elements is written.
+    """
+    prepared = prepare(view, Size(pixels.height, pixels.width), reference, normalization, dtype)
+    stop = view.canvas.height if stop is None else stop
+    source = _source(pixels)
+    if prepared.horizontal is None or prepared.vertical is None:
+        _place(view, prepared, source, address, start, stop)
+    elif view.vertical_first:
+        _vertical_first(prepared, source, address, start, stop)
+    else:
+        _horizontal_first(prepared, source, address, start, stop)
+
+
+def _place(view: View, prepared: Prepared, source: Source, address: int, start: int, stop: int) -> None:
+    top, left, height, width = view.crop
+    rows = source.rows[top : top + height] + np.uint64(left * source.step % (1 << 64))
+    window = source._replace(rows=rows, width=width)
+    memory = Scratch(*scratch(kernels.place_scratch(width, prepared.canvas.width), 0))
+    kernels.place(window, prepared.canvas, prepared.emitter, memory, address, start, stop)
+
+
+def _horizontal_first(prepared: Prepared, source: Source, address: int, start: int, stop: int) -> None:
+    canvas, emitter, dot, horizontal, vertical, _, _ = prepared
+    group = weight_bytes(*dot.values)
+    window = kernels.window_groups(vertical.packed.shape[1], group)
+    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, canvas.width)
+    memory = Scratch(*scratch(size, kernels.BLOCK))
+    kernels.resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter, memory, address, start, stop)
+
+
+def _vertical_first(prepared: Prepared, source: Source, address: int, start: int, stop: int) -> None:
+    canvas, emitter, dot, horizontal, vertical, span, _ = prepared
+    readable = _is_interleaved(source) and (source.width - 1) * source.step + 3 >= 64
+    staged = 0 if readable else span
+    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, canvas.width)
+    memory = Scratch(*scratch(size, kernels.BLOCK + len(source.rows)))
+    kernels.resample_vertical_first(
+        dot, source, horizontal, vertical, canvas, emitter, memory, staged, address, start, stop
+    )
+
+
+def _is_interleaved(source: Source) -> bool:
+    order = (source.red, source.green, source.blue) == (0, 1, 2)
+    return source.opaque and order and source.step in (3, 4)
+
+
+def _source(pixels: Pixels) -> Source:
+    opaque = pixels.alpha is None
+    alpha = 0 if pixels.alpha is None else pixels.alpha
+    return Source(
+        pixels.rows, pixels.width, pixels.step, *pixels.channels, alpha, opaque, *pixels.background
+    )

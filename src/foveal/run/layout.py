@@ -1,0 +1,76 @@
+"""Plans to tables: where channel c, row y, column x of a canvas goes, ``A[c] + R[y] + C[x]``.
+
+A new layout is a new table here; no kernel knows any of them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.plan.plan import Pack, View
+from foveal.types import Size
+
+__all__ = ["Layout", "layout_of"]
+
+Offsets = npt.NDArray[np.int64]
+
+
+class Layout(NamedTuple):
+    """Offsets in elements of the primary tensor.
+
+    Attributes
+    ----------
+    rows : int64[height]
+        ``R``.
+    columns : int64[width // run]
+        ``C`` of the first column of each run.
+    channels : int64[3]
+        ``A``.
+    run : int
+        Columns in a run.
+    copies, gap : int
+        How often a value is written, and the distance of the copies.
+    """
+
+    rows: Offsets
+    columns: Offsets
+    channels: Offsets
+    run: int
+    copies: int = 1
+    gap: int = 0
+
+
+def layout_of(view: View) -> Layout:
+    """Return the layout of a view's canvas inside its image's part of the primary tensor."""
+    layout = _BY_KIND[view.pack.kind](view.canvas, view.pack)
+    return layout._replace(rows=layout.rows + view.offset)
+
+
+def _planar(canvas: Size, pack: Pack) -> Layout:
+    """(3, height, width)."""
+    height, width = canvas
+    return Layout(np.arange(height) * width, np.zeros(1, np.int64), np.arange(3) * (height * width), width)
+
+
+def _tiles(canvas: Size, pack: Pack) -> Layout:
+    """(tiles, 3, block, block), tiles in raster order; patches in raster order are the same elements."""
+    y, across, side = np.arange(canvas.height), canvas.width // pack.block, pack.block
+    area = side * side
+    rows = y // side * (across * 3 * area) + y % side * side
+    return Layout(rows, np.arange(across) * (3 * area), np.arange(3) * area, side)
+
+
+def _merge_patches(canvas: Size, pack: Pack) -> Layout:
+    """(patches, 3 * temporal * block**2): the index of a patch is a function of y plus a function of x."""
+    side, merge = pack.block, pack.merge
+    area = side * side
+    size = 3 * pack.temporal * area
+    y, x, across = np.arange(canvas.height) // side, np.arange(canvas.width // side), canvas.width // side
+    in_row = np.arange(canvas.height) % side * side
+    rows = (y // merge * (across * merge) + y % merge * merge) * size + in_row
+    columns = (x // merge * (merge * merge) + x % merge) * size
+    return Layout(rows, columns, np.arange(3) * (pack.temporal * area), side, pack.temporal, area)
+
+
+_BY_KIND = {"planar": _planar, "tiles": _tiles, "patches": _tiles, "merge_patches": _merge_patches}

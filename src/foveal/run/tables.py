@@ -1,0 +1,227 @@
+"""What the kernels multiply and look up: weights of an axis, values of a byte. The reference lives here, as data.
+
+Pillow and torchvision differ in the precision of the weights and in the order of float operations of the normalization,
+never in the shape of a loop.
+"""
+
+import math
+import threading
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from foveal.plan.plan import Normalization
+from foveal.types import DTYPES
+from foveal_kernels import emit, weights
+from foveal_kernels.resample import Weights
+from foveal_kernels.target import LEVELS
+from foveal_kernels.weights import group_bytes
+
+__all__ = ["Arithmetic", "arithmetic", "axis_weights", "compiled_emit", "pack_axis", "values_of"]
+
+FILTERS = {"bilinear": weights.BILINEAR, "bicubic": weights.BICUBIC, "lanczos": weights.LANCZOS}
+EMIT_DTYPES = {"float32": emit.FLOAT32, "bfloat16": emit.BFLOAT16, "uint8": emit.UINT8}
+PILLOW_SHIFT = 22
+
+Floats = npt.NDArray[np.float32]
+
+
+# ---- weights
+
+
+class Axis(NamedTuple):
+    """Fixed-point weights of one axis, not yet packed for an instruction level."""
+
+    bounds: npt.NDArray[np.int32]
+    weights: npt.NDArray[np.int32]
+    shift: int
+
+
+@lru_cache(maxsize=256)
+def axis_weights(length: int, size: int, filter: str, reference: str) -> Axis:
+    """Return the weights that the reference uses to resize ``length`` samples to ``size``.
+
+    Notes
+    -----
+    Source: Pillow 13.0.0, src/libImaging/Resample.c, PRECISION_BITS; torch 2.14.1, UpSampleKernel.cpp, uint8 antialias:
+    the largest shift at which every weight fits 16 bits.
+    """
+    kind = FILTERS[filter]
+    support = weights.SUPPORT[kind]
+    taps = math.ceil(support * max(length / size, 1.0)) * 2 + 1
+    bounds, exact = np.empty((size, 2), np.int32), np.zeros((size, taps))
+    weights.float_weights(length, size, kind, support, bounds, exact)
+    shift = _torchvision_shift(float(exact.max())) if reference == "torchvision" else PILLOW_SHIFT
+    fixed = np.empty((size, taps), np.int32)
+    weights.fixed_point(exact, shift, fixed)
+    return Axis(bounds, fixed, shift)
+
+
+def _torchvision_shift(largest: float) -> int:
+    shift = 0
+    while shift < 22 and int(0.5 + largest * (1 << (shift + 1))) < (1 << 15):
+        shift += 1
+    return shift
+
+
+def pack_axis(axis: Axis, level: int, digits: int) -> Weights:
+    """Pack the weights of an axis for an instruction level."""
+    bounds = axis.bounds
+    groups = ((bounds[:, 0] + bounds[:, 1] - 1) >> 2) - (bounds[:, 0] >> 2) + 1
+    packed = np.zeros((len(bounds), int(groups.max()) * weight_bytes(level, digits)), np.int8)
+    table = np.empty((len(bounds), 2), np.int32)
+    weights.pack_weights(bounds, axis.weights, level, digits, table, packed)
+    return Weights(table, packed, axis.shift)
+
+
+def weight_bytes(level: int, digits: int) -> int:
+    """Bytes of packed weights for one group of four samples."""
+    return int(group_bytes.py_func(level, digits))
+
+
+# ---- normalization
+
+
+@lru_cache(maxsize=256)
+def values_of(normalization: Normalization, reference: str) -> npt.NDArray[Any]:
+    """Return the value of every byte of every channel, in the reference's own order of operations.
+
+    Returns
+    -------
+    float32[3, 256], bfloat16[3, 256], or uint8[3, 256] where nothing is computed
+
+    Notes
+    -----
+    Source: transformers 5.24.0, image_processing_backends.py (TorchvisionBackend.rescale_and_normalize), image_transforms.py
+    (rescale, normalize), models/llama4/image_processing_llama4.py (bfloat16 at each step).
+    """
+    x = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
+    mean = np.array(normalization.mean, np.float32)[:, None]
+    std = np.array(normalization.std, np.float32)[:, None]
+    if not (normalization.rescale or normalization.normalize):
+        return x
+    if normalization.compute == "bfloat16" and normalization.normalize:
+        return _bfloat16_steps(x, normalization.factor, mean, std)
+    if reference == "torchvision":
+        scaled = x.astype(np.float32)
+        if normalization.rescale and normalization.normalize:
+            unit = np.float32(1.0 / normalization.factor)
+            return (scaled - mean * unit) / (std * unit)
+        if normalization.rescale:
+            return scaled * np.float32(normalization.factor)
+    else:
+        scaled = (x.astype(np.float64) * (normalization.factor if normalization.rescale else 1.0)).astype(np.float32)
+        if not normalization.normalize:
+            return scaled
+    return (scaled - mean) / std
+
+
+def _bfloat16_steps(x: npt.NDArray[np.uint8], factor: float, mean: Floats, std: Floats) -> npt.NDArray[Any]:
+    """Rescale and normalize, rounded to bfloat16 after each step, as torch computes in that dtype."""
+
+    def rounded(value: npt.NDArray[Any]) -> Floats:
+        return value.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+    scaled = rounded(x.astype(np.float32) * np.float32(factor))
+    return ((rounded(scaled - rounded(mean))) / rounded(std)).astype(ml_dtypes.bfloat16)
+
+
+class Arithmetic(NamedTuple):
+    """How the emit kernel computes values of a dtype.
+
+    Attributes
+    ----------
+    form, dtype : int
+        Constants of `foveal_kernels.emit`.
+    constants : float32[3, 4]
+    values : dtype[3, 256]
+        What every byte must become.
+    """
+
+    form: int
+    dtype: int
+    constants: Floats
+    values: npt.NDArray[Any]
+
+
+@lru_cache(maxsize=256)
+def arithmetic(normalization: Normalization, reference: str, dtype: str, copies: int) -> Arithmetic:
+    """Choose the fastest form whose result equals the reference's on all 256 bytes of every channel, else the table.
+
+    uint8 means the bytes before normalization, for engines that normalize on the device. The kernel that is checked is
+    the one for ``copies``, since that is the one which will run.
+    """
+    code = EMIT_DTYPES[dtype]
+    if dtype == "uint8":
+        wanted: npt.NDArray[Any] = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
+        return Arithmetic(emit.COPY, code, np.zeros((3, 4), np.float32), wanted)
+    wanted = np.ascontiguousarray(values_of(normalization, reference).astype(DTYPES[dtype]))
+    for form in (emit.MULTIPLY_ADD, emit.SUBTRACT_DIVIDE, emit.SCALE_SUBTRACT_DIVIDE, emit.BFLOAT16_STEPS):
+        chosen = Arithmetic(form, code, _constants(form, normalization), wanted)
+        if _same_bits(_predicted(chosen), wanted) and _written(chosen, copies):
+            return chosen
+    return Arithmetic(emit.TABLE, code, np.zeros((3, 4), np.float32), wanted)
+
+
+def _constants(form: int, normalization: Normalization) -> Floats:
+    """Constants (a, b, r, k) of a form for each channel."""
+    mean = np.array(normalization.mean if normalization.normalize else (0.0,) * 3)
+    std = np.array(normalization.std if normalization.normalize else (1.0,) * 3)
+    factor = normalization.factor if normalization.rescale else 1.0
+    a, b = mean.astype(np.float32), std.astype(np.float32)
+    if form == emit.SUBTRACT_DIVIDE and normalization.rescale:
+        a, b = a * np.float32(1.0 / factor), b * np.float32(1.0 / factor)
+    reciprocal = 1.0 / b.astype(np.float64)
+    if form == emit.MULTIPLY_ADD:
+        a, b, reciprocal = -mean / std, std, factor / std
+    return np.stack([a, b, reciprocal, np.full(3, factor)], axis=1).astype(np.float32)
+
+
+def _predicted(chosen: Arithmetic) -> npt.NDArray[Any]:
+    """NumPy's result of a form, so that only the form that will be used is compiled."""
+    a, b, r, k = (chosen.constants[:, i : i + 1] for i in range(4))
+    x = np.tile(np.arange(256, dtype=np.float32), (3, 1))
+    if chosen.form == emit.MULTIPLY_ADD:
+        value: npt.NDArray[Any] = (x.astype(np.float64) * r + a).astype(np.float32)
+    elif chosen.form == emit.SUBTRACT_DIVIDE:
+        value = (x - a) / b
+    elif chosen.form == emit.SCALE_SUBTRACT_DIVIDE:
+        value = (x / np.float32(255) - a) / b
+    else:
+        value = _bfloat16_steps(x.astype(np.uint8), float(k[0, 0]), a, b)
+    return value.astype(chosen.values.dtype)
+
+
+def _written(chosen: Arithmetic, copies: int) -> bool:
+    """Whether the compiled kernel writes the wanted value for all 256 bytes of every channel, in every copy."""
+    row = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
+    out = np.empty((copies, 3, 256), chosen.values.dtype)
+    columns, channels, gap = np.zeros(1, np.int64), np.arange(3) * out.strides[1], out.strides[0]
+    words = emit.layout_words(256, 256, columns, channels, gap, chosen.constants, chosen.values)
+    compiled_emit(chosen.form, chosen.dtype, copies).ctypes(words.ctypes.data, row.ctypes.data, out.ctypes.data, 0)
+    return all(_same_bits(copy, chosen.values) for copy in out)
+
+
+def _same_bits(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
+    return left.tobytes() == right.tobytes()
+
+
+_emit_lock = threading.Lock()
+_emits: dict[tuple[int, int, int], Any] = {}
+
+
+def compiled_emit(form: int, dtype: int, copies: int) -> Any:
+    """Return the emit kernel of a form, dtype and number of copies, compiled once a process."""
+    key = (form, dtype, copies)
+    with _emit_lock:
+        if key not in _emits:
+            _emits[key] = emit.compile_emit(*key)
+        return _emits[key]
+
+
+def level_number(name: str) -> int:
+    """Return the kernels' number of an instruction level."""
+    return int(LEVELS[name])
