@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from .compile import helper, kernel
-from .target import AVX2, VNNI
+from .target import AVX2, GENERIC, VNNI
 
 BILINEAR, BICUBIC, LANCZOS = range(3)
 SUPPORT = (1.0, 2.0, 3.0)
@@ -167,15 +167,13 @@ def _put_weight(row, start, tap, weight, level, digits):
             row[start + 4 * tap + byte] = np.int8((weight >> (8 * byte)) & 255)
 
 
-def digits_needed(weights, level):
-    """Return how many digits the weights of one axis need at a level.
+DIGITS = {VNNI: (2, 3), AVX2: (1, 2), GENERIC: (1, 1)}
+"""Fewest and most digits of a weight, by level. Two signed 8-bit digits reach -32896..32639, so torchvision's 16-bit weights
+usually fit the fewest and Pillow's 22-bit ones need the most."""
+_REACH = {VNNI: (-32896, 32639), AVX2: (-32768, 32767), GENERIC: (-(2**31), 2**31 - 1)}
 
-    Two signed 8-bit digits reach -32896..32639, so torchvision's 16-bit weights usually fit and Pillow's 22-bit ones do
-    not; three digits reach beyond 23 bits.
-    """
-    low, high = int(weights.min()), int(weights.max())
-    if level == VNNI:
-        return 2 if low >= -32896 and high <= 127 * 257 else 3
-    if level == AVX2:
-        return 1 if low >= -32768 and high <= 32767 else 2
-    return 1
+
+def digits_needed(weights, level):
+    """Return how many digits the weights of one axis need at a level."""
+    low, high = _REACH[level]
+    return DIGITS[level][not (low <= weights.min() and weights.max() <= high)]

@@ -23,9 +23,9 @@ from foveal_kernels.resample import Dot, Weights
 from foveal_kernels.source import Source
 from foveal_kernels.view import Canvas, Emitter, Scratch
 from foveal_kernels.emit import layout_words
-from foveal_kernels.weights import digits_needed
+from foveal_kernels.weights import DIGITS, digits_needed
 
-__all__ = ["instruction_level", "prepare", "run_batch", "run_view"]
+__all__ = ["digit_counts", "instruction_level", "prepare", "run_batch", "run_view"]
 
 PRIMARY_DTYPES = ("float32", "bfloat16", "uint8")
 
@@ -158,8 +158,10 @@ class Prepared(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def prepare(view: View, source: Size, reference: str, normalization: Normalization, dtype: str) -> Prepared:
-    """Build the tables of a view for a source of this size."""
+def prepare(
+    view: View, source: Size, reference: str, normalization: Normalization, dtype: str, digits: int | None = None
+) -> Prepared:
+    """Build the tables of a view for a source of this size; ``digits`` forces more digits than the weights need."""
     layout, item = layout_of(view), DTYPES[dtype].itemsize
     values = arithmetic(normalization, reference, dtype, layout.copies)
     function = compiled_emit(values.form, values.dtype, layout.copies)
@@ -174,12 +176,23 @@ def prepare(view: View, source: Size, reference: str, normalization: Normalizati
     level = target.LEVELS[instruction_level()]
     across = axis_weights(source.width, view.resized.width, view.filter, reference)
     down = axis_weights(source.height, view.resized.height, view.filter, reference)
-    digits = max(digits_needed(axis.weights, level) for axis in (across, down))
+    if digits is None:
+        digits = max(digits_needed(axis.weights, level) for axis in (across, down))
+        digits = max(digits, digit_counts(reference)[0])
     top, left, height, width = view.crop
     horizontal = _slice(pack_axis(across, level, digits), left, width)
     vertical = _slice(pack_axis(down, level, digits), top, height)
     staged = _block_span(vertical) if view.vertical_first else 0
     return Prepared(canvas, emitter, Dot(level=level, digits=digits), horizontal, vertical, staged, owners)
+
+
+def digit_counts(reference: str) -> tuple[int, ...]:
+    """Return the numbers of weight digits that a reference's tables can need, each one a kernel of its own.
+
+    Pillow's always take the most: fewer would do only below 1/128 of the source's size.
+    """
+    fewest, most = DIGITS[target.LEVELS[instruction_level()]]
+    return tuple(sorted({fewest, most})) if reference == "torchvision" else (most,)
 
 
 def _slice(weights: Weights, first: int, count: int) -> Weights:
@@ -205,6 +218,7 @@ def run_view(
     address: int,
     start: int = 0,
     stop: int | None = None,
+    digits: int | None = None,
 ) -> None:
     """Write the canvas rows ``start .. stop`` of a view into memory at ``address``.
 
@@ -212,7 +226,7 @@ def run_view(
     -----
     The memory must hold the image's part of the primary tensor; nothing outside the rows' elements is written.
     """
-    prepared = prepare(view, Size(pixels.height, pixels.width), reference, normalization, dtype)
+    prepared = prepare(view, Size(pixels.height, pixels.width), reference, normalization, dtype, digits)
     stop = view.canvas.height if stop is None else stop
     source = _source(pixels)
     if prepared.horizontal is None or prepared.vertical is None:

@@ -1,0 +1,123 @@
+"""NumPy arrays as pixels: any strides, no copy."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.errors import MediaError, OptionError
+from foveal.media.pixels import Pixels
+from foveal.types import Color
+
+__all__ = ["Array", "array_pixels", "as_bytes", "as_channels_last", "check_array_options", "check_values"]
+
+_CHANNELS: dict[int, tuple[tuple[int, int, int], int | None]] = {
+    1: ((0, 0, 0), None),
+    2: ((0, 0, 0), 1),
+    3: ((0, 1, 2), None),
+    4: ((0, 1, 2), 3),
+}
+"""Which channel is red, green and blue, and which is alpha, by number of channels."""
+
+_ACCEPTED = (1, 3, 4)
+_VALUE_RANGES = ((0, 1), (0, 255))
+_DATA_FORMATS = ("channels_first", "channels_last")
+
+Array = npt.NDArray[np.generic]
+
+
+def check_array_options(input_data_format: str | None, value_range: Sequence[float] | None) -> None:
+    """Refuse values that no array could be read with.
+
+    Raises
+    ------
+    OptionError
+    """
+    if input_data_format is not None and input_data_format not in _DATA_FORMATS:
+        raise OptionError(f"input_data_format must be one of {', '.join(_DATA_FORMATS)}")
+    if value_range is not None and tuple(value_range) not in _VALUE_RANGES:
+        raise OptionError("value_range must be (0, 1) or (0, 255)")
+
+
+def as_channels_last(array: Array, input_data_format: str | None) -> Array:
+    """Return a view (height, width, channels) of a picture; nothing is guessed from its shape.
+
+    Raises
+    ------
+    MediaError
+    """
+    shape = "x".join(map(str, array.shape))
+    if array.ndim == 4:
+        raise MediaError(f"the array has 4 axes ({shape}); pass a batch as a list of pictures")
+    if array.ndim not in (2, 3):
+        raise MediaError(f"the array has {array.ndim} axes; expected height x width or height x width x channels")
+    if array.ndim == 2:
+        view = array[:, :, np.newaxis]
+    elif input_data_format == "channels_first":
+        view = np.moveaxis(array, 0, -1)
+    else:
+        view = array
+    if view.shape[2] not in _ACCEPTED:
+        raise MediaError(_channels_message(array, shape, input_data_format))
+    if not array.size:
+        raise MediaError(f"the array has no pixels ({shape})")
+    return view
+
+
+def _channels_message(array: Array, shape: str, input_data_format: str | None) -> str:
+    """Return what is wrong, and the option that would help where the other order fits."""
+    first = input_data_format == "channels_first"
+    found, other = (array.shape[0], array.shape[2]) if first else (array.shape[2], array.shape[0])
+    message = f"the array has {found} channels ({shape}, {_DATA_FORMATS[not first]}); expected 1, 3 or 4"
+    if other not in _ACCEPTED:
+        return message
+    axis = "last" if first else "first"
+    return f"{message}; pass input_data_format={_DATA_FORMATS[first]!r} if they are its {axis} axis"
+
+
+def check_values(array: Array, value_range: Sequence[float] | None) -> None:
+    """Refuse dtypes whose values have no stated meaning.
+
+    Raises
+    ------
+    MediaError
+    """
+    if array.dtype == np.uint8:
+        if value_range is not None and tuple(value_range) != (0, 255):
+            raise MediaError("value_range=(0, 1) is for floats; the array is uint8")
+    elif array.dtype.kind != "f":
+        raise MediaError(f"the array is {array.dtype}; expected uint8, or floats with value_range=")
+    elif value_range is None:
+        raise MediaError(f"the array is {array.dtype}; say value_range=(0, 1) or value_range=(0, 255)")
+
+
+def as_bytes(array: Array, value_range: Sequence[float] | None) -> npt.NDArray[np.uint8]:
+    """Return the array as uint8: itself, or floats scaled to 0..255, clipped, then rounded half to even.
+
+    Raises
+    ------
+    MediaError
+        Where a value is not a number.
+    """
+    if array.dtype == np.uint8:
+        return array.astype(np.uint8, copy=False)
+    scale = 255 if value_range is not None and value_range[1] == 1 else 1
+    values = np.multiply(array, scale, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
+    if np.isnan(values).any():
+        raise MediaError("the array holds values that are not a number")
+    return np.rint(np.clip(values, 0, 255, out=values), out=values).astype(np.uint8)
+
+
+def array_pixels(array: npt.NDArray[np.uint8], background: Color) -> Pixels:
+    """Return the addresses of an array (height, width) or (height, width, 1, 2, 3 or 4), whatever its strides."""
+    view = array if array.ndim == 3 else array[:, :, np.newaxis]
+    height, width, count = view.shape
+    pitch, step, stride = view.strides
+    channels, alpha = _CHANNELS[count]
+    # A pixel's address is its lowest byte, so that offsets are never negative (BGR seen as RGB).
+    lowest = min(0, stride * (count - 1))
+    red, green, blue = (channel * stride - lowest for channel in channels)
+    base = view.__array_interface__["data"][0] + lowest
+    rows = (base + pitch * np.arange(height, dtype=np.int64)).view(np.uint64)
+    offset = None if alpha is None else alpha * stride - lowest
+    return Pixels(height, width, rows, step, (red, green, blue), offset, background, view)

@@ -1,0 +1,272 @@
+"""One call for people: images in, the model's tensors out."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from os import PathLike
+from typing import Any, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.errors import OptionError
+from foveal.plan.batch import make_batch_plan
+from foveal.plan.make import make_plan
+from foveal.plan.plan import BatchPlan, Plan
+from foveal.plan.views import normalization
+from foveal.request import Item, open_items
+from foveal.spec import Checkpoint, Spec, load, match, read_checkpoint, resolve
+from foveal.types import DTYPES, dtype_name
+
+__all__ = ["Features", "Preprocessor"]
+
+PLANS_KEPT = 4096
+OVERRIDES_KEPT = 64
+
+
+class Features(dict[str, npt.NDArray[Any]]):
+    """Tensors of a call by their HuggingFace name, the primary tensor first.
+
+    Attributes
+    ----------
+    batch : BatchPlan
+        What was computed; ``plans`` has one entry for each image.
+    """
+
+    def __init__(self, tensors: Mapping[str, npt.NDArray[Any]], batch: BatchPlan) -> None:
+        super().__init__(tensors)
+        self.batch = batch
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plan of each image, in the order of the images."""
+        return self.batch.plans
+
+
+class Preprocessor:
+    """Turns images into what one model's encoder expects.
+
+    Make one with :meth:`from_spec` or :meth:`from_pretrained`. It is immutable and may be shared by threads.
+
+    Attributes
+    ----------
+    spec : Spec
+        The model's rules with every number filled in.
+    name : str
+        Name of the spec.
+    reference : str
+        Whose pixel values are reproduced: torchvision, pillow (13 and later) or pillow<13.
+    dtype : str
+        Default dtype of the primary tensor.
+    """
+
+    def __init__(
+        self,
+        raw: Mapping[str, Any],
+        checkpoint: Checkpoint | None = None,
+        reference: str | None = None,
+        overrides: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.spec: Spec = resolve(raw, checkpoint, overrides, reference)
+        self.name = self.spec.name
+        self.reference = self.spec.reference
+        self.normalization = normalization(self.spec)
+        self._definition = (raw, checkpoint, self.spec.reference, tuple(overrides))
+        self._plan = lru_cache(maxsize=PLANS_KEPT)(partial(make_plan, self.spec))
+        self._with = lru_cache(maxsize=OVERRIDES_KEPT)(self._derived)
+
+    @classmethod
+    def from_spec(cls, spec: str | PathLike[str], reference: str | None = None, **overrides: Any) -> Self:
+        """Make a preprocessor from a built-in spec's name or a YAML file, with the published numbers.
+
+        Parameters
+        ----------
+        spec : str or path
+            A name that ``foveal models`` lists, or the path of a ``.yaml`` file.
+        reference : str, optional
+            ``torchvision``, ``pillow`` or ``pillow<13``; the spec's own default if not given.
+        **overrides
+            Fields of the model's image processor, as ``min_pixels``, ``size`` or ``do_resize``.
+
+        Raises
+        ------
+        UnknownModelError
+            If no spec has that name.
+        SpecError
+            If the file is not a valid spec.
+        OptionError
+            If an override or the reference is unknown or cannot be honoured.
+        """
+        return cls(load(spec if isinstance(spec, str) else str(spec)), None, reference, _layers(overrides))
+
+    @classmethod
+    def from_pretrained(cls, directory: str | PathLike[str], reference: str | None = None, **overrides: Any) -> Self:
+        """Make a preprocessor from a checkpoint directory; the checkpoint's numbers win over the published ones.
+
+        Reads ``config.json``, ``preprocessor_config.json`` and ``processor_config.json``.
+
+        Parameters
+        ----------
+        directory : path
+        reference, **overrides
+            As for :meth:`from_spec`.
+
+        Raises
+        ------
+        UnknownModelError
+            If no spec, or more than one, fits the checkpoint.
+        SpecError
+            If a file cannot be read, or holds a field that changes pixels and that the spec does not know.
+        OptionError
+            If an override or the reference is unknown or cannot be honoured.
+        """
+        checkpoint = read_checkpoint(directory)
+        return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides))
+
+    @property
+    def dtype(self) -> str:
+        """Default dtype of the primary tensor."""
+        return self.spec.primary.dtype
+
+    @overload
+    def plan(self, images: int, width: int, /) -> Plan: ...
+    @overload
+    def plan(self, images: object, /) -> BatchPlan: ...
+    def plan(self, images: object, width: int | None = None, /) -> Plan | BatchPlan:
+        """Plan one image from its height and width, or images from their headers. No pixel is decoded.
+
+        Parameters
+        ----------
+        images : int or images
+            The height, with ``width`` as the second argument; or what a call takes.
+
+        Returns
+        -------
+        Plan or BatchPlan
+
+        Raises
+        ------
+        ImageSizeError
+            If the model's rule refuses the size.
+        """
+        if width is not None:
+            return self._plan(images, width)  # type: ignore[arg-type]
+        return self._batch(open_items(images, self._plan))
+
+    def __call__(
+        self,
+        images: object,
+        dtype: npt.DTypeLike | None = None,
+        out: npt.NDArray[Any] | None = None,
+        *,
+        threads: int | None = None,
+        input_data_format: str | None = None,
+        value_range: Sequence[float] | None = None,
+        **overrides: Any,
+    ) -> Features:
+        """Preprocess images.
+
+        Parameters
+        ----------
+        images : image, list of images, or list of lists
+            A path, encoded bytes, a ``PIL.Image.Image`` or a uint8 array (height, width) or (height, width, 1, 3 or 4).
+        dtype : str or dtype, optional
+            Of the primary tensor: float32, bfloat16 or uint8 (bytes before normalization); the model's by default.
+        out : ndarray, optional
+            C-contiguous array that the primary tensor is written into. Best aligned to 64 bytes: `aligned_empty`.
+        threads : int, optional
+            Threads to use at most; all that are available by default.
+        input_data_format : str, optional
+            ``channels_first`` for arrays (channels, height, width).
+        value_range : pair, optional
+            Range of the values of floating-point arrays, (0, 1) or (0, 255).
+        **overrides
+            Fields of the model's image processor for this call only.
+
+        Returns
+        -------
+        Features
+            Arrays by HuggingFace's names, with HuggingFace's shapes and dtypes.
+
+        Raises
+        ------
+        MediaError
+            If an image cannot be read; the text starts with its index.
+        ImageSizeError
+            If the model's rule refuses an image's size.
+        OptionError
+            If an override or option is unknown or cannot be honoured.
+        OutputError
+            If ``out`` does not fit.
+        """
+        if overrides:
+            options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
+            return self._overridden(overrides)(images, dtype, out, threads=threads, **options)
+        items = open_items(images, self._plan, input_data_format, value_range)
+        batch = self._batch(items)
+        from foveal.run.execute import run_batch  # imports Numba, which plans do not need
+
+        load = [item.pixels for item in items]
+        primary = run_batch(batch, self.normalization, load, _primary_dtype(dtype, batch), out, threads)
+        return Features({batch.primary: primary, **_side_tensors(batch)}, batch)
+
+    def warmup(self, dtype: npt.DTypeLike | None = None) -> Iterator[str]:
+        """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
+
+        Parameters
+        ----------
+        dtype : str or dtype, optional
+            Of the primary tensor; the model's by default.
+
+        Yields
+        ------
+        str
+            What is being compiled next.
+        """
+        from foveal.run.warmup import warmup
+
+        plan = self._plan(480, 640)
+        return warmup(plan, self.normalization, dtype_name(dtype) if dtype is not None else plan.dtype)
+
+    def _batch(self, items: Sequence[Item]) -> BatchPlan:
+        return make_batch_plan(self.spec, tuple(item.plan for item in items))
+
+    def _overridden(self, overrides: Mapping[str, Any]) -> "Preprocessor":
+        try:
+            key = json.dumps(overrides, sort_keys=True, default=_plain)
+        except (TypeError, ValueError):
+            raise OptionError(f"overrides must be plain values: {', '.join(sorted(overrides))}") from None
+        return self._with(key)
+
+    def _derived(self, key: str) -> "Preprocessor":
+        raw, checkpoint, reference, layers = self._definition
+        return Preprocessor(raw, checkpoint, reference, (*layers, json.loads(key)))
+
+
+def _layers(overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    return (overrides,) if overrides else ()
+
+
+def _plain(value: object) -> object:
+    """NumPy scalars and arrays as Python numbers and lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError
+
+
+def _primary_dtype(dtype: npt.DTypeLike | None, batch: BatchPlan) -> str:
+    if dtype is None:
+        return batch.dtype
+    try:
+        return dtype_name(dtype)
+    except TypeError:
+        raise OptionError("dtype must be float32, bfloat16 or uint8") from None
+
+
+def _side_tensors(batch: BatchPlan) -> dict[str, npt.NDArray[Any]]:
+    """Rows of all images, for each tensor beside the primary one."""
+    tensors = {}
+    for column in zip(*(plan.tensors for plan in batch.plans), strict=True):
+        rows = [row for tensor in column for row in tensor.values]
+        tensors[column[0].name] = np.array(rows, DTYPES[column[0].dtype])
+    return tensors

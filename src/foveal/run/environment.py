@@ -1,0 +1,56 @@
+"""What this process runs on, for ``foveal doctor`` and for reports."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from foveal.run.execute import instruction_level
+from foveal.run.schedule import available_threads
+from foveal_kernels import target
+from foveal_kernels.compile import cache_directory
+
+__all__ = ["info"]
+
+PACKAGES = ("foveal", "numpy", "numba", "llvmlite", "pillow", "ml_dtypes", "torch", "torchvision", "transformers")
+
+
+def info() -> dict[str, Any]:
+    """Return versions, instruction level, threads and the directory of compiled kernels.
+
+    Returns
+    -------
+    dict
+        ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cache_directory`` and
+        ``cached_kernels``, the number of files in it; ``cpu``; ``versions``, None for packages that are not installed.
+
+    Raises
+    ------
+    TargetError
+        If ``FOVEAL_TARGET`` names a level that does not exist or that this CPU cannot run.
+    """
+    directory = cache_directory()
+    return {
+        "level": instruction_level(),
+        "levels": list(target.supported()),
+        "threads": available_threads(),
+        "cache_directory": str(directory),
+        "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
+        "cpu": _cpu_name(),
+        "versions": {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

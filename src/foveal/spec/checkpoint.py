@@ -1,0 +1,102 @@
+"""A checkpoint's configuration files, read but not interpreted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from foveal.errors import SpecError
+
+__all__ = ["Checkpoint", "read_checkpoint"]
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """What a checkpoint directory says about preprocessing.
+
+    Attributes
+    ----------
+    name : str
+        Name of the directory.
+    config : dict
+        ``config.json``; empty where the file is missing.
+    preprocessor : dict
+        The image processor's fields.
+    processor : dict
+        ``processor_config.json``; empty where the file is missing.
+    file : str
+        Name of the file that held ``preprocessor``, for messages.
+    """
+
+    name: str
+    config: dict[str, Any]
+    preprocessor: dict[str, Any]
+    processor: dict[str, Any] = {}
+    file: str = "preprocessor_config.json"
+
+    @property
+    def image_processor_type(self) -> str:
+        """Name of the reference's class without its backend; empty if no file says it.
+
+        Source: transformers 5.24.0, models/auto/image_processing_auto.py.
+        """
+        kind = self.preprocessor.get("image_processor_type")
+        if kind is None:
+            kind = self.preprocessor.get("feature_extractor_type")
+            kind = kind.replace("FeatureExtractor", "ImageProcessor") if isinstance(kind, str) else None
+        if kind is None:
+            kind = self.config.get("image_processor_type")
+        return kind.removesuffix("Fast").removesuffix("Pil") if isinstance(kind, str) else ""
+
+    @property
+    def model_type(self) -> str:
+        """The ``model_type`` of ``config.json``; empty if it has none."""
+        kind = self.config.get("model_type")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Names under which the checkpoint may be known."""
+        origin = self.config.get("_name_or_path")
+        return (self.name, origin) if isinstance(origin, str) else (self.name,)
+
+
+def read_checkpoint(directory: str | Path) -> Checkpoint:
+    """Read the configuration files of a checkpoint directory.
+
+    The image processor's fields are those under ``image_processor`` in ``processor_config.json`` if it has them, else
+    all of ``preprocessor_config.json``. Source: transformers 5.24.0, image_processing_base.py.
+
+    Raises
+    ------
+    SpecError
+        If the directory or both of those files are missing, or a file is not a JSON object.
+    """
+    path = Path(directory)
+    if not path.is_dir():
+        raise SpecError(f"{path}: {'not a directory' if path.exists() else 'no such directory'}")
+    config, processor = _read_json(path / "config.json"), _read_json(path / "processor_config.json")
+    file, preprocessor = "processor_config.json", (processor or {}).get("image_processor")
+    if preprocessor is None:
+        file, preprocessor = "preprocessor_config.json", _read_json(path / "preprocessor_config.json")
+    if preprocessor is None:
+        raise SpecError(f"{path}: no preprocessor_config.json, and no image_processor in a processor_config.json")
+    if not isinstance(preprocessor, dict):
+        raise SpecError(f"{path / file}: image_processor is not an object")
+    return Checkpoint(path.resolve().name, config or {}, preprocessor, processor or {}, file)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        tree = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise SpecError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise SpecError(f"{path}: not JSON") from None
+    if not isinstance(tree, dict):
+        raise SpecError(f"{path}: not a JSON object")
+    return tree
