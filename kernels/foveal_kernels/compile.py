@@ -3,9 +3,9 @@
 Two decorators. ``helper`` marks what is only called from other kernels; it becomes part of its caller's machine code.
 ``kernel`` marks what Python calls; its machine code is kept on disk.
 
-Numba's own on-disk cache has two faults that matter here: a cached caller survives a change of a callee in another file,
-and two processes that fill a cold cache at the same time can store one signature's code under another's name. Both go
-away when the directory is named after the sources of all kernels and each file after its whole key.
+Numba's own on-disk cache has two faults that matter here: a cached caller survives a change of a callee in another
+file, and two processes that fill a cold cache at the same time can store one signature's code under another's name.
+Both go away when the directory is named after the sources of all kernels and each file after its whole key.
 """
 
 import hashlib

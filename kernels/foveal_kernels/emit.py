@@ -1,12 +1,14 @@
 """Canvas row -> normalized values in any layout and dtype.
 
-Every layout is separable: the place of (channel, row, column) is ``A[channel] + R[row] + C[column]``, where ``C`` comes in
-runs (a patch, a tile or a whole row wide). Patches in merge blocks, tiles, padded canvases and planar images differ in
-three small tables and a run length, so one function writes them all, and nothing else in the package knows a layout.
+Every layout is separable: the place of (channel, row, column) is ``A[channel] + R[row] + C[column]``, where ``C``
+comes in runs (a patch, a tile or a whole row wide). Patches in merge blocks, tiles, padded canvases and planar images
+differ in three small tables and a run length, so one function writes them all, and no other kernel knows a layout.
 
-The function is compiled once for each (form, dtype, copies) and called through its C address: kernels that resample then
-need no variant of their own for each, so the number of compiled kernels is a sum and not a product.
+The function is compiled once for each (form, dtype, copies) and called through its C address: kernels that resample
+then need no variant of their own for each, so the number of compiled kernels is a sum and not a product.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core import types
@@ -91,9 +93,20 @@ def layout_words(plane, run, columns, channels, gap, constants, values):
     return np.array([plane, run, len(columns), *addresses[:2], gap, *addresses[2:]], np.int64)
 
 
+class Constants(NamedTuple):
+    """Of one channel, each in every lane of a vector: a, b, r and k as above, 255 and its reciprocal."""
+
+    a: Any
+    b: Any
+    r: Any
+    k: Any
+    full: Any
+    unit: Any
+
+
 @helper
 def _divide(x, divisor, reciprocal):
-    """x / divisor, correctly rounded: one correction of the product with the rounded reciprocal, faster than dividing."""
+    """Divide, correctly rounded: one correction of the product with the rounded reciprocal; faster than dividing."""
     quotient = multiply_f32(x, reciprocal)
     return fused_multiply_add(fused_multiply_add(negate_f32(quotient), divisor, x), reciprocal, quotient)
 
@@ -102,32 +115,31 @@ def _divide(x, divisor, reciprocal):
 
 
 def _value(emit, x, constants):
-    """Bytes -> float32 lanes, in the reference's order of operations."""
+    """Turn bytes into float32 lanes, in the reference's order of operations."""
     raise NotImplementedError("compiled code only")
 
 
 @helper
 def _multiply_add(x, constants):
-    a, b, r, k, scale, unscale = constants
-    return fused_multiply_add(x, r, a)
+    return fused_multiply_add(x, constants.r, constants.a)
 
 
 @helper
 def _subtract_divide(x, constants):
-    a, b, r, k, scale, unscale = constants
-    return _divide(subtract_f32(x, a), b, r)
+    return _divide(subtract_f32(x, constants.a), constants.b, constants.r)
 
 
 @helper
 def _scale_subtract_divide(x, constants):
-    a, b, r, k, scale, unscale = constants
-    return _divide(subtract_f32(_divide(x, scale, unscale), a), b, r)
+    scaled = _divide(x, constants.full, constants.unit)
+    return _divide(subtract_f32(scaled, constants.a), constants.b, constants.r)
 
 
 @helper
 def _bfloat16_steps(x, constants):
-    a, b, r, k, scale, unscale = constants
-    return round_to_bf16(divide_f32(round_to_bf16(subtract_f32(round_to_bf16(multiply_f32(x, k)), a)), b))
+    scaled = round_to_bf16(multiply_f32(x, constants.k))
+    centered = round_to_bf16(subtract_f32(scaled, constants.a))
+    return round_to_bf16(divide_f32(centered, constants.b))
 
 
 @helper
@@ -229,14 +241,14 @@ def _constant(table, index):
 def _constants_16(table):
     a, b = spread_f32x16(_constant(table, 0)), spread_f32x16(_constant(table, 1))
     r, k = spread_f32x16(_constant(table, 2)), spread_f32x16(_constant(table, 3))
-    return a, b, r, k, spread_f32x16(np.float32(255)), spread_f32x16(np.float32(1 / 255))
+    return Constants(a, b, r, k, spread_f32x16(np.float32(255)), spread_f32x16(np.float32(1 / 255)))
 
 
 @helper
 def _constants_8(table):
     a, b = spread_f32x8(_constant(table, 0)), spread_f32x8(_constant(table, 1))
     r, k = spread_f32x8(_constant(table, 2)), spread_f32x8(_constant(table, 3))
-    return a, b, r, k, spread_f32x8(np.float32(255)), spread_f32x8(np.float32(1 / 255))
+    return Constants(a, b, r, k, spread_f32x8(np.float32(255)), spread_f32x8(np.float32(1 / 255)))
 
 
 @helper

@@ -1,14 +1,14 @@
 """Exact uint8 resampling, the two passes, on row addresses.
 
-Both passes are one dot product of bytes with packed weights; the three instruction levels differ only in `_multiply_add`.
-Sums are 32-bit and start from half a unit, so that the final shift rounds half up, and each pass clips to 0..255 before
-the next, as both references do.
+Both passes are one dot product of bytes with packed weights; the three instruction levels differ only in
+`_multiply_add`. Sums are 32-bit and start from half a unit, so that the final shift rounds half up, and each pass clips
+to 0..255 before the next, as both references do.
 
 Names used here
-    taps      8 source rows, gathered so that one 64-byte vector holds, for 4 rows and 4 channels, 4 neighbouring pixels:
-              taps[group of 4 pixels][half of the 8 rows][channel][row][pixel]. The fourth channel is padding.
-    strip     8 rows after the horizontal pass, as 2 groups of 4 rows: strip[group][channel][x][row], a channel being one
-              `plane`. It is what the vertical pass multiplies: 4 source rows side by side for each x.
+    taps      8 source rows, gathered so that one 64-byte vector holds, for 4 rows and 4 channels, 4 neighbouring
+              pixels: taps[group of 4 pixels][half of the 8 rows][channel][row][pixel]. The fourth channel is padding.
+    strip     8 rows after the horizontal pass, as 2 groups of 4 rows: strip[group][channel][x][row], a channel being
+              one `plane`. It is what the vertical pass multiplies: 4 source rows side by side for each x.
     canvas    one row of bytes, row[channel][x], a channel again being one `plane`.
 Passes may write up to 31 bytes past a row's width; planes are wide enough.
 
@@ -69,12 +69,15 @@ class Weights(NamedTuple):
 
 first_quarter, second_quarter, third_quarter, fourth_quarter = quarters
 
-_LANES = [(channel, row, pixel) for channel in range(4) for row in range(4) for pixel in range(4)]
+_Q = range(4)
+_LANES = [(channel, row, pixel) for channel in _Q for row in _Q for pixel in _Q]
 _gather_rgbx = shuffler(U8x64, [row * 16 + pixel * 4 + channel for channel, row, pixel in _LANES])
 _gather_rgb = shuffler(U8x64, [row * 16 + pixel * 3 + min(channel, 2) for channel, row, pixel in _LANES])
 # 4 results of 16 bytes (channel, row), one for each x -> for each channel 4 x of 4 rows
-_by_channel = shuffler(U8x64, [x * 16 + channel * 4 + row for channel in range(4) for x in range(4) for row in range(4)])
-_by_row = shuffler(U8x64, [x * 4 + row for row in range(4) for x in range(16)])
+_by_channel = shuffler(
+    U8x64, [x * 16 + channel * 4 + row for channel in range(4) for x in range(4) for row in range(4)]
+)
+_by_row = shuffler(U8x64, [x * 4 + row for row in _Q for x in range(16)])
 _split_rgbx = shuffler(U8x64, [pixel * 4 + channel for channel in range(4) for pixel in range(16)])
 _split_rgb = shuffler(U8x64, [pixel * 3 + min(channel, 2) for channel in range(4) for pixel in range(16)])
 
@@ -133,7 +136,7 @@ def _compile_multiply_add(dot, a, b, c, pixels, weights):
 
 @helper
 def _finish(a, b, c, shift):
-    """Sums of the digits -> clipped bytes."""
+    """Combine the sums of the digits, shift and clip."""
     return clip_to_u8(shift_right(add(add(a, shift_left_8(b)), shift_left_16(c)), shift))
 
 
@@ -255,13 +258,13 @@ def move_down(out, data, count):
         store(out + i, load_u8x64(data + i))
 
 
-# Interleave 4 rows so that every 4 bytes are one column; 4 vectors of 16 columns each, in an order that `_columns` undoes.
-_Q = range(4)
-_low_pairs = pair_shuffler(U8x64, [16 * q + (i >> 1) + 64 * (i & 1) for q in _Q for i in range(16)])
-_high_pairs = pair_shuffler(U8x64, [16 * q + 8 + (i >> 1) + 64 * (i & 1) for q in _Q for i in range(16)])
-_low_words = pair_shuffler(U8x64, [16 * q + 2 * (i >> 2) + (i & 1) + 64 * ((i >> 1) & 1) for q in _Q for i in range(16)])
-_high_words = pair_shuffler(
-    U8x64, [16 * q + 8 + 2 * (i >> 2) + (i & 1) + 64 * ((i >> 1) & 1) for q in _Q for i in range(16)]
+# Interleave 4 rows so that every 4 bytes are one column; 4 vectors of 16 columns, in an order that `_columns` undoes.
+_low_pairs, _high_pairs = (
+    pair_shuffler(U8x64, [16 * q + start + (i >> 1) + 64 * (i & 1) for q in _Q for i in range(16)]) for start in (0, 8)
+)
+_low_words, _high_words = (
+    pair_shuffler(U8x64, [16 * q + start + 2 * (i >> 2) + (i & 1) + 64 * ((i >> 1) & 1) for q in _Q for i in range(16)])
+    for start in (0, 8)
 )
 _columns = shuffler(U8x64, [16 * j + 4 * q + i for q in _Q for j in _Q for i in _Q])
 

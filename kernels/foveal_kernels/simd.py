@@ -1,7 +1,7 @@
 """LLVM vectors as Numba values: the only file that writes LLVM IR.
 
-A :class:`Vector` type stands for ``<lanes x element>``. Its values are ordinary variables in nopython code; the functions
-here load, store, shuffle and compute with them. Addresses are ``intp``; no load or store assumes any alignment.
+A :class:`Vector` type stands for ``<lanes x element>``. Its values are ordinary variables in nopython code; the
+functions here load, store, shuffle and compute with them. Addresses are ``intp``; nothing assumes any alignment.
 
 Plain Numba loops reach 2.5 to 3 times Pillow's speed for the horizontal pass; the same arithmetic on these values 11 to
 16 times, since LLVM does not find the byte dot product by itself.
@@ -263,7 +263,7 @@ shift_left_8, shift_left_16 = _shift_left(8), _shift_left(16)
 
 @intrinsic
 def negate_f32(typing, value):
-    """-x"""
+    """Change the sign."""
 
     def generate(context, builder, signature, args):
         return builder.fneg(args[0])
@@ -273,7 +273,7 @@ def negate_f32(typing, value):
 
 @intrinsic
 def fused_multiply_add(typing, x, y, z):
-    """x * y + z, rounded once."""
+    """X * y + z, rounded once."""
 
     def generate(context, builder, signature, args):
         return _call(builder, f"llvm.fma.v{x.lanes}f32", x.ir, args)

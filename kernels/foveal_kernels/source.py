@@ -1,8 +1,8 @@
 """Any source row -> the row that resampling reads.
 
 Resampling reads interleaved RGB or RGBX pixels straight from the image's memory. Every other form (grey, mirrored,
-planar, strided, with alpha) is first gathered, row by row, into an RGBX row in scratch memory; alpha is composited on the
-background on the way, so no copy of the whole image is ever made.
+planar, strided, with alpha) is first gathered, row by row, into an RGBX row in scratch memory; alpha is composited on
+the background on the way, so no copy of the whole image is ever made.
 """
 
 from typing import NamedTuple

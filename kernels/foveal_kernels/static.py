@@ -6,7 +6,7 @@ cache finds again. (A closure over numbers works too, but one over another kerne
 class made inside a function, because it is pickled by value.)
 """
 
-from functools import lru_cache
+from functools import cache
 
 from numba.core import types
 from numba.core.extending import NativeValue, models, overload_attribute, register_model, typeof_impl, unbox
@@ -50,7 +50,7 @@ unbox(StaticType)(lambda kind, value, c: NativeValue(c.context.get_dummy_value()
 lower_constant(StaticType)(lambda context, builder, kind, value: context.get_dummy_value())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _readable(field):
     """Let kernels read a field of any bundle."""
 
@@ -65,7 +65,7 @@ def static(name, *fields):
     for field in fields:
         _readable(field)
 
-    @lru_cache(maxsize=None)
+    @cache
     def make(**values):
         return Static(name, fields, tuple(int(values[field]) for field in fields))
 

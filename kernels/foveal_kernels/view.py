@@ -1,8 +1,8 @@
 """One view, from source rows to the output buffer: the kernels that Python calls.
 
-source row -> (stage) -> resample -> canvas row -> emit. Rows are computed just before they are needed and stay in cache; no
-resized image and no float canvas exists. Each kernel writes the canvas rows ``start .. stop`` only, so row bands can run
-on several threads; neighbouring bands repeat a few rows of the first pass and give the same bits.
+source row -> (stage) -> resample -> canvas row -> emit. Rows are computed just before they are needed and stay in
+cache; no resized image and no float canvas exists. Each kernel writes the canvas rows ``start .. stop`` only, so row
+bands can run on several threads; neighbouring bands repeat a few rows of the first pass and give the same bits.
 """
 
 from typing import NamedTuple
@@ -28,6 +28,8 @@ SPARE_GROUPS = 8
 """Groups of 4 rows that the sliding window holds beyond what one output row needs: fewer moves."""
 BLOCK = 8
 """Rows that the vertical-first order computes together, one strip."""
+VECTOR = 64
+"""Bytes that a row must hold for the vertical-first order to read it where it lies."""
 
 
 class Canvas(NamedTuple):
@@ -244,7 +246,7 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
     for i in range(BLOCK):
         block_rows[i] = np.uint64(block + i * stride)
     step = 4 if staged_rows else source.step
-    count = max(np.intp(64), np.intp(4 * source.width)) if staged_rows else row_bytes(source)
+    count = max(np.intp(VECTOR), np.intp(4 * source.width)) if staged_rows else row_bytes(source)
     ready = np.intp(-1)  # source rows below are staged
     base = -BLOCK  # first output row of the block
     blank = False

@@ -168,8 +168,8 @@ def _put_weight(row, start, tap, weight, level, digits):
 
 
 DIGITS = {VNNI: (2, 3), AVX2: (1, 2), GENERIC: (1, 1)}
-"""Fewest and most digits of a weight, by level. Two signed 8-bit digits reach -32896..32639, so torchvision's 16-bit weights
-usually fit the fewest and Pillow's 22-bit ones need the most."""
+"""Fewest and most digits of a weight, by level. Two signed 8-bit digits reach -32896..32639, so torchvision's 16-bit
+weights usually fit the fewest and Pillow's 22-bit ones need the most."""
 _REACH = {VNNI: (-32896, 32639), AVX2: (-32768, 32767), GENERIC: (-(2**31), 2**31 - 1)}
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from foveal.errors import OptionError
 from foveal.plan.batch import make_batch_plan
-from foveal.plan.make import make_plan
+from foveal.plan.make import make_plan, primary_dtype
 from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.views import normalization
 from foveal.request import Item, open_items
@@ -56,8 +56,6 @@ class Preprocessor:
         Name of the spec.
     reference : str
         Whose pixel values are reproduced: torchvision, pillow (13 and later) or pillow<13.
-    dtype : str
-        Default dtype of the primary tensor.
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class Preprocessor:
     @property
     def dtype(self) -> str:
         """Default dtype of the primary tensor."""
-        return self.spec.primary.dtype
+        return primary_dtype(self.spec)
 
     @overload
     def plan(self, images: int, width: int, /) -> Plan: ...
@@ -150,7 +148,7 @@ class Preprocessor:
             If the model's rule refuses the size.
         """
         if width is not None:
-            return self._plan(images, width)  # type: ignore[arg-type]
+            return self._plan(images, width)
         return self._batch(open_items(images, self._plan))
 
     def __call__(

@@ -1,8 +1,9 @@
 """Images of a call, opened: the one place that ties headers, plans and lazy pixels together."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from foveal.errors import FovealError, ImageSizeError, MediaError
 from foveal.media.pixels import Pixels
@@ -14,7 +15,8 @@ __all__ = ["Item", "flatten", "open_items"]
 Result = TypeVar("Result")
 
 
-class Item(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Item:
     """An image of a call: its place, what was read from its header, and its plan."""
 
     index: int

@@ -12,7 +12,7 @@ from foveal.plan.sizes import fit_canvas, resize, smart_resize
 from foveal.spec import schema
 from foveal.types import Box, Color, Size
 
-__all__ = ["make_views", "normalization", "shape", "tiles"]
+__all__ = ["make_views", "normalization", "pass_order", "shape", "tiles"]
 
 
 def make_views(spec: schema.Spec, height: int, width: int) -> tuple[View, ...]:
@@ -43,6 +43,15 @@ def normalization(spec: schema.Spec) -> Normalization:
     given = spec.image.normalize
     compute = given.compute if given.rescale and given.normalize else "float32"
     return Normalization(given.rescale, given.factor, given.normalize, given.mean, given.std, compute)
+
+
+def pass_order(reference: schema.Reference, source: Size, result: Size) -> bool:
+    """Return whether the vertical pass of a resize runs before the horizontal one.
+
+    Source: Pillow 13.0.0, src/libImaging/Resample.c; earlier Pillow and torchvision never do it.
+    """
+    shorter, narrower = source.height - result.height, source.width - result.width
+    return reference == "pillow" and narrower != 0 and shorter > 0 and shorter > 2 * narrower
 
 
 def tiles(view: View) -> int:
@@ -97,7 +106,7 @@ def _view(spec: schema.Spec, part: schema.View, pack: Pack, source: Size, offset
         name=part.name,
         resized=draft.resized,
         filter=draft.filter,
-        vertical_first=_vertical_first(spec.reference, source, draft.resized),
+        vertical_first=pass_order(spec.reference, source, draft.resized),
         crop=box,
         canvas=canvas,
         place=draft.place,
@@ -164,15 +173,6 @@ _STEPS: dict[type, Callable[[Any, _Draft, Size], None]] = {
     schema.ResizeToCanvas: _resize_to_canvas,
     schema.PadToCanvas: _pad_to_canvas,
 }
-
-
-def _vertical_first(reference: schema.Reference, source: Size, result: Size) -> bool:
-    """Return whether the vertical pass runs before the horizontal one.
-
-    Source: Pillow 13.0.0, src/libImaging/Resample.c; earlier Pillow and torchvision never do it.
-    """
-    shorter, narrower = source.height - result.height, source.width - result.width
-    return reference == "pillow" and narrower != 0 and shorter > 0 and shorter > 2 * narrower
 
 
 def _check_pack(pack: Pack, canvas: Size) -> None:

@@ -17,12 +17,13 @@ from foveal.run.buffers import aligned_empty, scratch
 from foveal.run.layout import layout_of
 from foveal.run.schedule import bands, run_all, thread_count
 from foveal.run.tables import arithmetic, axis_weights, compiled_emit, pack_axis, weight_bytes
-from foveal.types import DTYPES, Size
-from foveal_kernels import target, view as kernels
+from foveal.types import DTYPES, Box, Size
+from foveal_kernels import target
+from foveal_kernels import view as kernels
+from foveal_kernels.emit import layout_words
 from foveal_kernels.resample import Dot, Weights
 from foveal_kernels.source import Source
 from foveal_kernels.view import Canvas, Emitter, Scratch
-from foveal_kernels.emit import layout_words
 from foveal_kernels.weights import DIGITS, digits_needed
 
 __all__ = ["digit_counts", "instruction_level", "prepare", "run_batch", "run_view"]
@@ -145,15 +146,21 @@ def _checked(out: object, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any
 # ---- a view
 
 
+class Passes(NamedTuple):
+    """The two passes of a resize; ``span`` is how many source rows a block of the vertical-first order reads."""
+
+    dot: Any
+    horizontal: Weights
+    vertical: Weights
+    span: int
+
+
 class Prepared(NamedTuple):
-    """All that a view needs and that does not depend on pixels; the arrays that addresses point to are kept alive here."""
+    """All that a view needs and that does not depend on pixels; ``owners`` keeps alive what addresses point to."""
 
     canvas: Canvas
     emitter: Emitter
-    dot: Any
-    horizontal: Weights | None
-    vertical: Weights | None
-    staged_rows: int
+    passes: Passes | None
     owners: tuple[Any, ...]
 
 
@@ -170,20 +177,21 @@ def prepare(
     words = layout_words(plane, layout.run, columns, channels, layout.gap * item, values.constants, values.values)
     emitter = Emitter(function.address, words, layout.rows * item)
     canvas = Canvas(*view.place, view.canvas.width, *view.fill)
-    owners = (function, columns, channels, values)
-    if view.resized == source:
-        return Prepared(canvas, emitter, None, None, None, 0, owners)
+    passes = None if view.resized == source else _passes(view, source, reference, digits)
+    return Prepared(canvas, emitter, passes, (function, columns, channels, values))
+
+
+def _passes(view: View, source: Size, reference: str, digits: int | None) -> Passes:
     level = target.LEVELS[instruction_level()]
     across = axis_weights(source.width, view.resized.width, view.filter, reference)
     down = axis_weights(source.height, view.resized.height, view.filter, reference)
     if digits is None:
-        digits = max(digits_needed(axis.weights, level) for axis in (across, down))
-        digits = max(digits, digit_counts(reference)[0])
+        needed = (digits_needed(axis.weights, level) for axis in (across, down))
+        digits = max(*needed, digit_counts(reference)[0])
     top, left, height, width = view.crop
     horizontal = _slice(pack_axis(across, level, digits), left, width)
     vertical = _slice(pack_axis(down, level, digits), top, height)
-    staged = _block_span(vertical) if view.vertical_first else 0
-    return Prepared(canvas, emitter, Dot(level=level, digits=digits), horizontal, vertical, staged, owners)
+    return Passes(Dot(level=level, digits=digits), horizontal, vertical, _block_span(vertical))
 
 
 def digit_counts(reference: str) -> tuple[int, ...]:
@@ -229,40 +237,40 @@ def run_view(
     prepared = prepare(view, Size(pixels.height, pixels.width), reference, normalization, dtype, digits)
     stop = view.canvas.height if stop is None else stop
     source = _source(pixels)
-    if prepared.horizontal is None or prepared.vertical is None:
-        _place(view, prepared, source, address, start, stop)
+    where = (prepared.canvas, prepared.emitter)
+    if prepared.passes is None:
+        _place(source, view.crop, where, address, start, stop)
     elif view.vertical_first:
-        _vertical_first(prepared, source, address, start, stop)
+        _vertical_first(source, prepared.passes, where, address, start, stop)
     else:
-        _horizontal_first(prepared, source, address, start, stop)
+        _horizontal_first(source, prepared.passes, where, address, start, stop)
 
 
-def _place(view: View, prepared: Prepared, source: Source, address: int, start: int, stop: int) -> None:
-    top, left, height, width = view.crop
+def _place(source: Source, crop: Box, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
+    top, left, height, width = crop
     rows = source.rows[top : top + height] + np.uint64(left * source.step % (1 << 64))
-    window = source._replace(rows=rows, width=width)
-    memory = Scratch(*scratch(kernels.place_scratch(width, prepared.canvas.width), 0))
-    kernels.place(window, prepared.canvas, prepared.emitter, memory, address, start, stop)
+    memory = Scratch(*scratch(kernels.place_scratch(width, where[0].width), 0))
+    kernels.place(source._replace(rows=rows, width=width), *where, memory, address, start, stop)
 
 
-def _horizontal_first(prepared: Prepared, source: Source, address: int, start: int, stop: int) -> None:
-    canvas, emitter, dot, horizontal, vertical, _, _ = prepared
-    group = weight_bytes(*dot.values)
-    window = kernels.window_groups(vertical.packed.shape[1], group)
-    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, canvas.width)
+def _horizontal_first(
+    source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
+) -> None:
+    dot, horizontal, vertical, _ = passes
+    window = kernels.window_groups(vertical.packed.shape[1], weight_bytes(*dot.values))
+    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, where[0].width)
     memory = Scratch(*scratch(size, kernels.BLOCK))
-    kernels.resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter, memory, address, start, stop)
+    kernels.resample_horizontal_first(dot, source, horizontal, vertical, *where, memory, address, start, stop)
 
 
-def _vertical_first(prepared: Prepared, source: Source, address: int, start: int, stop: int) -> None:
-    canvas, emitter, dot, horizontal, vertical, span, _ = prepared
-    readable = _is_interleaved(source) and (source.width - 1) * source.step + 3 >= 64
-    staged = 0 if readable else span
-    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, canvas.width)
+def _vertical_first(
+    source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
+) -> None:
+    dot, horizontal, vertical, span = passes
+    staged = 0 if _is_interleaved(source) and (source.width - 1) * source.step + 3 >= kernels.VECTOR else span
+    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, where[0].width)
     memory = Scratch(*scratch(size, kernels.BLOCK + len(source.rows)))
-    kernels.resample_vertical_first(
-        dot, source, horizontal, vertical, canvas, emitter, memory, staged, address, start, stop
-    )
+    kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
 
 
 def _is_interleaved(source: Source) -> bool:
@@ -273,6 +281,4 @@ def _is_interleaved(source: Source) -> bool:
 def _source(pixels: Pixels) -> Source:
     opaque = pixels.alpha is None
     alpha = 0 if pixels.alpha is None else pixels.alpha
-    return Source(
-        pixels.rows, pixels.width, pixels.step, *pixels.channels, alpha, opaque, *pixels.background
-    )
+    return Source(pixels.rows, pixels.width, pixels.step, *pixels.channels, alpha, opaque, *pixels.background)

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import TypeVar
 
 from foveal.errors import OptionError
@@ -45,7 +46,7 @@ def bands(rows: int, elements: int, threads: int) -> list[tuple[int, int]]:
     """Split the rows of a canvas for several threads; one band where the work is small."""
     count = max(1, min(threads, elements // MIN_BAND_ELEMENTS, rows))
     edges = [rows * i // count for i in range(count + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
 
 
 def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]:

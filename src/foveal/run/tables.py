@@ -95,8 +95,8 @@ def values_of(normalization: Normalization, reference: str) -> npt.NDArray[Any]:
 
     Notes
     -----
-    Source: transformers 5.24.0, image_processing_backends.py (TorchvisionBackend.rescale_and_normalize), image_transforms.py
-    (rescale, normalize), models/llama4/image_processing_llama4.py (bfloat16 at each step).
+    Source: transformers 5.24.0, image_processing_backends.py (TorchvisionBackend.rescale_and_normalize),
+    image_transforms.py (rescale, normalize), models/llama4/image_processing_llama4.py (bfloat16 at each step).
     """
     x = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
     mean = np.array(normalization.mean, np.float32)[:, None]
@@ -105,18 +105,23 @@ def values_of(normalization: Normalization, reference: str) -> npt.NDArray[Any]:
         return x
     if normalization.compute == "bfloat16" and normalization.normalize:
         return _bfloat16_steps(x, normalization.factor, mean, std)
-    if reference == "torchvision":
-        scaled = x.astype(np.float32)
-        if normalization.rescale and normalization.normalize:
-            unit = np.float32(1.0 / normalization.factor)
-            return (scaled - mean * unit) / (std * unit)
-        if normalization.rescale:
-            return scaled * np.float32(normalization.factor)
-    else:
-        scaled = (x.astype(np.float64) * (normalization.factor if normalization.rescale else 1.0)).astype(np.float32)
-        if not normalization.normalize:
-            return scaled
-    return (scaled - mean) / std
+    compute = _torchvision_values if reference == "torchvision" else _pillow_values
+    return compute(x, normalization, mean, std)
+
+
+def _torchvision_values(x: npt.NDArray[np.uint8], n: Normalization, mean: Floats, std: Floats) -> npt.NDArray[Any]:
+    """Rescaling is folded into mean and standard deviation, in float32."""
+    value = x.astype(np.float32)
+    if not n.normalize:
+        return np.asarray(value * np.float32(n.factor))
+    unit = np.float32(1.0 / n.factor) if n.rescale else np.float32(1.0)
+    return np.asarray((value - mean * unit) / (std * unit))
+
+
+def _pillow_values(x: npt.NDArray[np.uint8], n: Normalization, mean: Floats, std: Floats) -> npt.NDArray[Any]:
+    """Rescaled in float64, rounded to float32, normalized."""
+    value = (x.astype(np.float64) * (n.factor if n.rescale else 1.0)).astype(np.float32)
+    return np.asarray((value - mean) / std) if n.normalize else value
 
 
 def _bfloat16_steps(x: npt.NDArray[np.uint8], factor: float, mean: Floats, std: Floats) -> npt.NDArray[Any]:

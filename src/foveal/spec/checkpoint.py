@@ -1,6 +1,7 @@
 """A checkpoint's configuration files, read but not interpreted."""
 
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return (self.name, origin) if isinstance(origin, str) else (self.name,)
 
 
-def read_checkpoint(directory: str | Path) -> Checkpoint:
+def read_checkpoint(directory: str | PathLike[str]) -> Checkpoint:
     """Read the configuration files of a checkpoint directory.
 
     The image processor's fields are those under ``image_processor`` in ``processor_config.json`` if it has them, else

@@ -79,7 +79,8 @@ class Layers:
 
     def origin(self, path: str) -> Origin | None:
         """Return who said the value at a path; nothing for a default."""
-        return self._origins.get(path) or self._origins.get(path.partition(".")[0])
+        whole = self._origins.get(path.partition(".")[0])
+        return self._origins.get(path) or (Origin(whole.file, path) if whole else None)
 
     def add(self, new: Mapping[str, Any], file: str = "") -> None:
         """Lay a checkpoint's file, or overrides (no ``file``), over what is there.

@@ -5,6 +5,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,12 @@ def names() -> list[str]:
     return sorted(path.stem for path in SPECS.glob("*.yaml"))
 
 
-def load(name_or_path: str | Path) -> RawSpec:
+def load(name_or_path: str | PathLike[str]) -> RawSpec:
     """Return a spec as its YAML tree.
 
     Parameters
     ----------
-    name_or_path : str or Path
+    name_or_path : str or path
         Name of a built-in spec, or path of a ``.yaml`` file.
 
     Raises
@@ -43,7 +44,7 @@ def load(name_or_path: str | Path) -> RawSpec:
     """
     if Path(name_or_path).suffix in (".yaml", ".yml"):
         return _parse(Path(name_or_path))
-    name = str(name_or_path)
+    name = fspath(name_or_path)
     if name not in names():
         raise UnknownModelError(f"no spec is named '{name}'; {nearest(name, names())}")
     return copy.deepcopy(_built_in(name))

@@ -94,6 +94,7 @@ class _Resolver:
         paths = [
             path.removeprefix("preprocessor.") for node in nodes for path in node.paths if _root(path) == "preprocessor"
         ]
+        self._check_fields(fields, paths)
         defaults = _defaults(nodes)
         if checkpoint:
             defaults.update(fields.unset)
@@ -134,6 +135,22 @@ class _Resolver:
         if _backend(chosen) not in offered:
             raise OptionError(f"reference={show(wanted)}: {self.name} exists only for {' and '.join(offered)}")
         return chosen
+
+    def _check_fields(self, fields: Fields, paths: Sequence[str]) -> None:
+        """Refuse rules for fields that would never be used."""
+        roots = {path.partition(".")[0] for path in paths}
+        wrong = [
+            f"{path} is read both whole and in parts" for path in paths if path in {_root(p) for p in paths if "." in p}
+        ]
+        wrong += [
+            f"{key} folds into {target}, which is not read"
+            for key, target in fields.folded.items()
+            if "." not in target or target not in paths
+        ]
+        wrong += [f"{key} is unset but not read" for key in fields.unset if key not in roots]
+        wrong += [f"{key} names no file" for key in fields.fixed if "." in key and _root(key) not in FILES]
+        if wrong:
+            raise SpecError(f"{self.name}: {wrong[0]} - at `$.fields`")
 
     def _check_fixed(self, fields: Fields) -> None:
         for path, only in fields.fixed.items():
@@ -179,7 +196,7 @@ class _Resolver:
             choices = self._convert(tree["by_reference"], dict[Backend, Any], path)
             if len(tree) > 1 or _backend(self.reference) not in choices:
                 raise SpecError(f"{self.name}: by_reference lacks {_backend(self.reference)} - at `{path}`")
-            return choices[_backend(self.reference)]
+            return self._fill(choices[_backend(self.reference)], path)
         if isinstance(tree, Mapping):
             return {key: self._fill(value, f"{path}.{key}") for key, value in tree.items()}
         if isinstance(tree, list):
@@ -190,7 +207,7 @@ class _Resolver:
         found = next((place for place in node.paths if self._look_up(place) is not UNSET), None)
         value = node.default if found is None else self._look_up(found)
         if value is UNSET:
-            raise SpecError(f"{self.name}: {' and '.join(node.paths)} are missing and have no default - at `{path}`")
+            raise SpecError(f"{self.name}: no value and no default for {' or '.join(node.paths)} - at `{path}`")
         source = self.sources[path] = _Source(self._origin(found), value)
         if node.kind is UNSET:
             return value

@@ -18,7 +18,7 @@ __all__ = [
 Filter = Literal["bilinear", "bicubic", "lanczos"]
 Reference = Literal["torchvision", "pillow", "pillow<13"]
 Dtype = Literal["float32", "bfloat16", "uint8", "int64"]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Three = tuple[float, float, float]
 
@@ -169,11 +169,11 @@ class Normalize(Strict, frozen=True):
     def __post_init__(self) -> None:
         """Refuse numbers that give no finite result, and what the reference itself cannot do."""
         if not (math.isfinite(self.factor) and self.factor):
-            raise ValueError(f"factor must be finite and not zero, not {self.factor}")
+            raise ValueError(f"rescale_factor must be finite and not zero, not {self.factor}")
         if not all(map(math.isfinite, self.mean)):
-            raise ValueError("mean must be finite")
+            raise ValueError("image_mean must be finite")
         if not all(math.isfinite(value) and value for value in self.std):
-            raise ValueError("std must be finite and not zero")
+            raise ValueError("image_std must be finite and not zero")
         if self.compute == "bfloat16" and self.normalize and not self.rescale:
             raise ValueError("do_normalize without do_rescale is not possible, the reference cannot normalize bytes")
 

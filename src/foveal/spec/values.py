@@ -29,15 +29,16 @@ def plain(value: Any) -> Any:
 
 def show(value: object) -> str:
     """Return a value for a message: numbers and short text as they are, anything else by its kind alone."""
-    if value is None or isinstance(value, bool | int | float):
-        text = repr(value)
-        return text if len(text) <= 40 else "a very long number"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "a very large number"
+    if value is None or isinstance(value, int | float):
+        return repr(value)
     if isinstance(value, str):
         return repr(value) if len(value) <= 40 else "a long text"
     if isinstance(value, list | tuple) and _are_few_numbers(value):
         return f"[{', '.join(map(show, value))}]"
     if isinstance(value, Mapping) and _are_few_numbers(value.values()):
-        return f"{{{', '.join(f'{key}: {show(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key[:40]}: {show(item)}' for key, item in value.items())}}}"
     return f"a {type(value).__name__}"
 
 

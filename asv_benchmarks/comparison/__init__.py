@@ -1,0 +1,1 @@
+"""What ``ratios.py`` is made of: the peers, the clock, and the report."""

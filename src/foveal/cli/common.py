@@ -1,0 +1,157 @@
+"""What the commands share: errors as one line, output for people and for machines, models and files by name."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from foveal.errors import FovealError, OptionError
+
+if TYPE_CHECKING:
+    from foveal.preprocessor import Preprocessor
+
+__all__ = [
+    "Commands",
+    "Json",
+    "Model",
+    "Reference",
+    "bytes_text",
+    "check_output",
+    "load_model",
+    "print_json",
+    "print_table",
+    "shape_text",
+    "tensor_rows",
+    "write_tensors",
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Model = Annotated[str, typer.Argument(help="A spec's name, a YAML file or a checkpoint directory.", metavar="MODEL")]
+Reference = Annotated[
+    str | None,
+    typer.Option("--reference", help="Whose values to reproduce: torchvision, pillow or 'pillow<13'."),
+]
+
+SUFFIXES = (".safetensors", ".npz")
+
+# Typer brings its own copy of click since 0.26 and needs the package before; either way its errors have this base.
+_UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+class Commands(TyperGroup):
+    """The commands, with errors on one line of stderr: 2 for bad input, 1 for what should not happen."""
+
+    def main(self, args: Sequence[str] | None = None, *positional: Any, **options: Any) -> NoReturn:
+        """Run a command line and exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in words
+        words = [word for word in words if word != "--debug"]
+        options["standalone_mode"] = False
+        try:
+            status = super().main(words, *positional, **options)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(130)
+        except Exception as error:
+            if debug:
+                raise
+            message, status = _explained(error)
+            typer.echo(f"error: {' '.join(message.split())}", err=True)
+        sys.exit(status or 0)
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """Return an error's line and the exit status."""
+    if isinstance(error, FovealError):
+        return str(error), 2
+    if isinstance(error, _UsageError):
+        return str(error.format_message()), 2  # type: ignore[attr-defined]
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}", 2
+    return f"unexpected {type(error).__name__}: {error} (--debug shows more)", 1
+
+
+# ---- models and files
+
+
+def load_model(model: str, reference: str | None = None) -> "Preprocessor":
+    """Return the preprocessor of a spec's name, a YAML file or a checkpoint directory."""
+    from foveal.preprocessor import Preprocessor
+    from foveal.spec import names
+
+    if model not in names() and Path(model).is_dir():
+        return Preprocessor.from_pretrained(model, reference)
+    return Preprocessor.from_spec(model, reference)
+
+
+def check_output(path: Path, dtype: str) -> None:
+    """Refuse a file that the tensors could not be written to, before anything is computed."""
+    if path.suffix not in SUFFIXES:
+        raise OptionError(f"the output is {path.name}: its name must end in {' or '.join(SUFFIXES)}")
+    if path.suffix == ".npz" and dtype == "bfloat16":
+        raise OptionError("npz cannot hold bfloat16: write .safetensors, or choose --dtype float32")
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"{path.parent}: no such directory")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write tensors as the file's suffix says."""
+    if path.suffix == ".npz":
+        import numpy as np
+
+        np.savez(path, **tensors)
+        return
+    from safetensors.numpy import save
+
+    path.write_bytes(save(dict(tensors)))
+
+
+# ---- output
+
+
+def print_json(value: object) -> None:
+    """Print a value for machines."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, footer: bool = False) -> None:
+    """Print a table for people; ``footer`` sets the last row apart."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_header=any(columns))
+    for column in columns:
+        table.add_column(Text(column), overflow="fold")
+    for number, row in enumerate(rows):
+        style = "bold" if footer and number == len(rows) - 1 else None
+        table.add_row(*(Text(str(cell)) for cell in row), style=style)
+    # Piped output is never folded: one row, one line.
+    console = Console(width=None if sys.stdout.isatty() else 500, highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        typer.echo(line.rstrip())
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Return a tensor's shape as NumPy prints it."""
+    return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def bytes_text(count: int) -> str:
+    """Return a number of bytes for people."""
+    if count < 1 << 20:
+        return f"{count / 1024:.1f} KiB" if count >= 1024 else f"{count} B"
+    return f"{count / (1 << 20):.1f} MiB"
+
+
+def tensor_rows(tensors: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return name, dtype, shape and bytes of each tensor."""
+    return [
+        {"name": name, "dtype": str(tensor.dtype), "shape": list(tensor.shape), "bytes": tensor.nbytes}
+        for name, tensor in tensors.items()
+    ]

@@ -1,0 +1,133 @@
+"""``foveal demo``."""
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foveal.cli.common import (
+    Json,
+    Reference,
+    bytes_text,
+    load_model,
+    print_json,
+    print_table,
+    shape_text,
+    tensor_rows,
+    write_tensors,
+)
+from foveal.cli.plan import batch_tree, print_plan
+
+if TYPE_CHECKING:
+    from foveal.plan.plan import BatchPlan
+    from foveal.preprocessor import Features, Preprocessor
+
+PHOTO = Path(__file__).parents[1] / "data" / "raccoon.jpg"
+TENSORS, PICTURE = "tensors.safetensors", "what_the_model_sees.png"
+
+_CALLS = 30
+_SECONDS = 2.0
+
+
+def demo(
+    model: Annotated[
+        str, typer.Option("--model", help="A spec's name, a YAML file or a checkpoint directory.", metavar="MODEL")
+    ] = "qwen2_5_vl",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Directory to write into.", metavar="DIR")] = Path(
+        "foveal-demo"
+    ),
+    reference: Reference = None,
+    json: Json = False,
+) -> None:
+    """Preprocess a photo that comes with Foveal.
+
+    Prints the plan, timings and tensors; writes the tensors and a picture of what the model sees.
+    """
+    preprocessor = load_model(model, reference)
+    output.mkdir(parents=True, exist_ok=True)
+    batch = preprocessor.plan(str(PHOTO))
+    if not json:
+        print_plan(preprocessor, [str(PHOTO)], batch)
+        typer.echo(
+            "\nloading the kernels; the very first time they are compiled, which takes some seconds ...", err=True
+        )
+    features, timings = _timed(preprocessor, batch)
+    write_tensors(output / TENSORS, features)
+    _draw(preprocessor, features).save(output / PICTURE)
+    tensors = tensor_rows(features)
+    written = [str(output / TENSORS), str(output / PICTURE)]
+    if json:
+        tree = batch_tree(preprocessor, [PHOTO.name], batch)
+        print_json({**tree, "timings": timings, "tensors": tensors, "written": written})
+        return
+    print_table(("step", "threads", "calls", "best", "median"), [_timing_row(timing) for timing in timings])
+    typer.echo()
+    rows = [(row["name"], row["dtype"], shape_text(row["shape"]), bytes_text(row["bytes"])) for row in tensors]
+    print_table(("tensor", "dtype", "shape", "bytes"), rows)
+    typer.echo()
+    for path in written:
+        typer.echo(f"written: {path}")
+
+
+def _timed(preprocessor: "Preprocessor", batch: "BatchPlan") -> "tuple[Features, list[dict[str, Any]]]":
+    """Return the features of the photo, and the times of each step in the order in which they happen."""
+    from PIL import Image
+
+    from foveal.media.sources import open_source
+    from foveal.run.buffers import aligned_empty
+    from foveal.run.schedule import thread_count
+    from foveal.types import DTYPES
+
+    timings = [_timing("decode the JPEG", 1, _repeated(open_source(str(PHOTO)).decode))]
+    start = perf_counter()
+    features = preprocessor(str(PHOTO))
+    timings.append(
+        _timing("first call: kernels loaded or compiled, file decoded", thread_count(None), [perf_counter() - start])
+    )
+    with Image.open(PHOTO) as photo:
+        photo.load()
+    out = aligned_empty(batch.shape, DTYPES[batch.dtype])
+    for threads in sorted({1, thread_count(None)}):
+        times = _repeated(lambda threads=threads: preprocessor(photo, out=out, threads=threads))  # type: ignore[misc]
+        timings.append(_timing("warm call: decoded image, output buffer reused", threads, times))
+    return features, timings
+
+
+def _repeated(action: Callable[[], object]) -> list[float]:
+    """Return the seconds of each of some calls, the first of which is not counted."""
+    action()
+    times: list[float] = []
+    while len(times) < _CALLS and (sum(times) < _SECONDS or not times):
+        start = perf_counter()
+        action()
+        times.append(perf_counter() - start)
+    return times
+
+
+def _timing(step: str, threads: int, seconds: list[float]) -> dict[str, Any]:
+    return {
+        "step": step,
+        "threads": threads,
+        "calls": len(seconds),
+        "best_ms": round(1e3 * min(seconds), 3),
+        "median_ms": round(1e3 * statistics.median(seconds), 3),
+    }
+
+
+def _timing_row(timing: dict[str, Any]) -> tuple[object, ...]:
+    median = f"{timing['median_ms']:.2f} ms" if timing["calls"] > 1 else ""
+    return timing["step"], timing["threads"], timing["calls"], f"{timing['best_ms']:.2f} ms", median
+
+
+def _draw(preprocessor: "Preprocessor", features: "Features") -> Any:
+    from PIL import Image
+
+    from foveal.show import draw_panels, panels
+
+    plan = features.plans[0]
+    with Image.open(PHOTO) as photo:
+        shown = panels(plan, features[features.batch.primary], preprocessor.normalization, photo)
+    return draw_panels(shown, f"what {preprocessor.name} sees: {plan.features} feature tokens")

@@ -1,0 +1,399 @@
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors
+from PIL import Image
+from typer.testing import CliRunner
+
+import foveal
+from foveal.cli import app
+from foveal.spec import find
+
+PHOTO = Path(foveal.__file__).parent / "data" / "raccoon.jpg"
+COMMANDS = ["demo", "models", "plan", "run", "warmup", "doctor"]
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def succeed(*words):
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(*words):
+    """Return the one line of stderr of a command that refuses its input."""
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def image(tmp_path):
+    path = tmp_path / "image.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).save(path)
+    return path
+
+
+def python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+# ---- the command itself
+
+
+def test_help_lists_every_command():
+    for words in ((), ("--help",), ("-h",)):
+        text = succeed(*words)
+        assert all(f"\n  {command} " in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(command):
+    assert "--json" in succeed(command, "--help")
+
+
+def test_version():
+    assert succeed("--version") == f"{foveal.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["models"], ["plan", "qwen2_vl", "640x480"], ["run", "--help"]])
+def test_commands_that_compute_no_pixel_import_no_numba(words):
+    done = python(
+        "import sys\n"
+        "from foveal.cli import app\n"
+        "try:\n"
+        f"    app({words})\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 0\n"
+        "assert not {'numba', 'llvmlite'} & set(sys.modules)\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "foveal", "plan", "qwen2_vl", "640x480", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["batch"]["features"] > 0
+
+
+def test_usage_errors_are_one_line():
+    assert fail("plan") == "error: Missing argument 'MODEL'."
+    assert fail("nothing").startswith("error: No such command 'nothing'.")
+    assert fail("run", "qwen2_vl", "a.png", "--nothing").startswith("error: No such option: --nothing")
+
+
+def test_a_traceback_only_with_debug():
+    plain = subprocess.run(
+        [sys.executable, "-m", "foveal", "plan", "nobody", "1x1"], capture_output=True, text=True, check=False
+    )
+    assert plain.returncode == 2
+    assert plain.stderr.startswith("error: no spec is named 'nobody'; ")
+    assert plain.stderr.count("\n") == 1
+    for words in (["--debug", "plan", "nobody", "1x1"], ["plan", "nobody", "1x1", "--debug"]):
+        debug = subprocess.run([sys.executable, "-m", "foveal", *words], capture_output=True, text=True, check=False)
+        assert debug.returncode == 1
+        assert debug.stderr.startswith("Traceback ")
+        assert "foveal.errors.UnknownModelError: no spec is named 'nobody'" in debug.stderr
+
+
+def test_what_should_not_happen_is_one_line_and_another_status(monkeypatch):
+    def broken():
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("foveal.spec.names", broken)
+    result = invoke("models")
+    assert result.exit_code == 1
+    assert result.stderr == "error: unexpected RuntimeError: two lines (--debug shows more)\n"
+    assert isinstance(invoke("models", "--debug").exception, RuntimeError)
+
+
+# ---- models
+
+
+def test_models():
+    text = succeed("models")
+    listed = json.loads(succeed("models", "--json"))
+    assert [model["name"] for model in listed] == find.names()
+    assert all(f"\n{model['name']} " in text for model in listed)
+    assert set(listed[0]) == {
+        "name",
+        "references",
+        "dtype",
+        "tensors",
+        "model_types",
+        "image_processor_types",
+        "source",
+    }
+
+
+# ---- plan
+
+
+def test_plan_of_one_size():
+    text = succeed("plan", "llama4", "1920x1080")
+    assert text == (
+        "llama4, as torchvision computes it; sizes are height x width\n"
+        "\n"
+        "image      size       aspect_ratios  feature tokens  pixel_values       dtype     bytes\n"
+        "1920x1080  1080x1920  3x5            2304            (16, 3, 336, 336)  bfloat16  10.3 MiB\n"
+        "\n"
+        "image      view    resized   passes                      crop  canvas                    cut\n"
+        "1920x1080  tiles   945x1680  bilinear, horizontal first  all   1008x1680, placed at 0,0  "
+        "3x5 tiles of 336x336\n"
+        "1920x1080  global  336x336   bilinear, horizontal first  all   336x336                   one tile of 336x336\n"
+    )
+
+
+def test_plan_of_several_images_ends_in_the_batch(image):
+    text = succeed("plan", "llava1_5", image, "300x200", "--reference", "pillow")
+    assert text.startswith("llava1_5, as pillow computes it")
+    assert "\nimage.png  40x60     576             (1, 3, 336, 336)  float32  1.3 MiB\n" in text
+    assert "\nbatch      2 images  1152            (2, 3, 336, 336)  float32  2.6 MiB\n" in text
+    assert "\n300x200    image  336x504  bicubic, horizontal first  336x336 at 0,84  336x336  not cut\n" in text
+
+
+def test_plan_as_json(image):
+    tree = json.loads(succeed("plan", "qwen2_5_vl", image, "1036x756", "--json"))
+    small, exact = tree["images"]
+    assert (tree["model"], tree["reference"]) == ("qwen2_5_vl", "torchvision")
+    assert (small["height"], small["width"]) == (40, 60)
+    assert exact == {
+        "image": "1036x756",
+        "height": 756,
+        "width": 1036,
+        "views": [
+            {
+                "name": "image",
+                "resized": {"height": 756, "width": 1036},
+                "resample": None,
+                "crop": {"top": 0, "left": 0, "height": 756, "width": 1036},
+                "canvas": {"height": 756, "width": 1036},
+                "place": {"top": 0, "left": 0},
+                "fill": [0, 0, 0],
+                "pack": {"kind": "merge_patches", "block": 14, "merge": 2, "temporal": 2},
+                "offset": 0,
+            }
+        ],
+        "shape": [54 * 74, 1176],
+        "dtype": "float32",
+        "bytes": 54 * 74 * 1176 * 4,
+        "features": 27 * 37,
+        "tensors": {"image_grid_thw": [[1, 54, 74]]},
+    }
+    assert tree["batch"] == {
+        "primary": "pixel_values",
+        "shape": [small["shape"][0] + exact["shape"][0], 1176],
+        "dtype": "float32",
+        "bytes": small["bytes"] + exact["bytes"],
+        "features": small["features"] + exact["features"],
+    }
+
+
+def test_plan_shows_which_pass_is_first():
+    words = ("plan", "qwen2_vl", "640x480", "--reference")
+    assert "bicubic, vertical first" in succeed(*words, "pillow")
+    assert "bicubic, horizontal first" in succeed(*words, "pillow<13")
+    tree = json.loads(succeed(*words, "pillow", "--json"))
+    assert tree["images"][0]["views"][0]["resample"] == {"filter": "bicubic", "first_pass": "vertical"}
+
+
+def test_a_file_may_be_named_like_a_size(tmp_path, image, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    image.rename("640x480")
+    tree = json.loads(succeed("plan", "qwen2_vl", "640x480", "--json"))
+    assert tree["images"][0]["height"] == 40
+
+
+def test_plan_refuses():
+    missing = "cannot be opened: no such file or directory"
+    assert fail("plan", "qwen2_vl", "640x480", "none.png") == f"error: image 1: none.png: {missing}"
+    assert fail("plan", "qwen2_vl", "0x480") == f"error: image 0: 0x480: {missing}"
+    assert fail("plan", "qwen2_vl", "640x480", "2x2000").startswith("error: image 1 is 2000x2 (height x width): ")
+    assert "reference" in fail("plan", "llama4", "640x480", "--reference", "pillow")
+    assert fail("plan", "none.yaml", "1x1") == "error: none.yaml: No such file or directory"
+
+
+def test_a_model_may_be_a_file_or_a_directory(tmp_path):
+    spec = tmp_path / "own.yaml"
+    spec.write_text((find.SPECS / "llava1_5.yaml").read_text())
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "config.json").write_text('{"model_type": "qwen2_vl"}')
+    (checkpoint / "preprocessor_config.json").write_text(
+        '{"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136, "max_pixels": 200704}'
+    )
+    assert json.loads(succeed("plan", spec, "640x480", "--json"))["model"] == "llava1_5"
+    tree = json.loads(succeed("plan", checkpoint, "1920x1080", "--json"))
+    assert tree["model"] == "qwen2_vl"
+    assert tree["batch"]["features"] * 28**2 <= 200704
+
+
+# ---- run
+
+
+def read_safetensors(path):
+    return dict(safetensors.deserialize(path.read_bytes()))
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "bfloat16", "uint8"])
+def test_run_writes_safetensors(image, tmp_path, dtype):
+    path = tmp_path / "out.safetensors"
+    options = [] if dtype is None else ["--dtype", dtype]
+    tree = json.loads(succeed("run", "qwen2_vl", image, image, "-o", path, "--json", *options))
+    expected = foveal.Preprocessor.from_spec("qwen2_vl")([image, image], dtype=dtype)
+    written = read_safetensors(path)
+    assert list(written.keys() ^ expected.keys()) == []
+    for name, tensor in expected.items():
+        assert bytes(written[name]["data"]) == tensor.tobytes()
+        assert tuple(written[name]["shape"]) == tensor.shape
+    assert [row["name"] for row in tree["tensors"]] == list(expected)
+    assert tree["tensors"][0]["dtype"] == (dtype or "float32")
+    assert tree["output"] == str(path)
+    assert set(tree) == {"model", "reference", "images", "tensors", "milliseconds", "output"}
+    assert tree["images"][1] == {"image": str(image), "height": 40, "width": 60, "features": expected.plans[1].features}
+
+
+def test_run_writes_npz(image, tmp_path):
+    path = tmp_path / "out.npz"
+    succeed("run", "llava1_5", image, "--output", path, "--reference", "pillow", "--threads", 1)
+    expected = foveal.Preprocessor.from_spec("llava1_5", "pillow")(image)
+    with np.load(path) as written:
+        assert sorted(written) == sorted(expected)
+        np.testing.assert_array_equal(written["pixel_values"], expected["pixel_values"])
+
+
+def test_run_without_a_file_shows_the_tensors(image):
+    lines = succeed("run", "llava1_5", image).splitlines()
+    assert lines[:2] == [
+        "tensor        dtype    shape             bytes",
+        "pixel_values  float32  (1, 3, 336, 336)  1.3 MiB",
+    ]
+    assert lines[3].startswith("1 image, 576 feature tokens, ")
+
+
+def test_run_refuses(image, tmp_path):
+    text = tmp_path / "text.png"
+    text.write_text("no image")
+    name = tmp_path / "out.npz"
+    assert fail("run", "llama4", image, "-o", name) == (
+        "error: npz cannot hold bfloat16: write .safetensors, or choose --dtype float32"
+    )
+    assert fail("run", "qwen2_vl", image, "-o", name, "--dtype", "bfloat16").startswith(
+        "error: npz cannot hold bfloat16"
+    )
+    assert fail("run", "qwen2_vl", image, "-o", "out.pt") == (
+        "error: the output is out.pt: its name must end in .safetensors or .npz"
+    )
+    assert fail("run", "qwen2_vl", image, "-o", "nowhere/out.npz") == "error: nowhere: no such directory"
+    assert fail("run", "qwen2_vl", image, text).startswith("error: image 1: text.png: not an image of a format")
+    assert fail("run", "qwen2_vl", image, "--dtype", "int3").startswith("error: dtype ")
+    assert fail("run", "qwen2_vl", image, "--threads", "0").startswith("error: threads ")
+    assert not name.exists()
+
+
+def test_a_file_that_cannot_be_written(image, tmp_path):
+    path = tmp_path / "out.safetensors"
+    path.mkdir()
+    assert fail("run", "qwen2_vl", image, "-o", path) == f"error: {path}: Is a directory"
+
+
+# ---- warmup, doctor
+
+
+def test_warmup_of_one_model():
+    tree = json.loads(succeed("warmup", "llava1_5", "--json"))
+    assert [row["model"] for row in tree["models"]] == ["llava1_5"]
+    assert tree["seconds"] >= tree["models"][0]["seconds"] > 0
+
+
+def test_warmup_of_all_shows_progress_on_stderr(monkeypatch):
+    asked = []
+
+    def pretend(self, dtype=None):
+        asked.append((self.name, dtype))
+        yield "emit"
+
+    monkeypatch.setattr(foveal.Preprocessor, "warmup", pretend)
+    lines = succeed("warmup", "--all", "--dtype", "bfloat16").splitlines()
+    assert asked == [(name, "bfloat16") for name in find.names()]
+    assert [line.split()[0] for line in lines] == [*find.names(), "in"]
+
+
+def test_warmup_refuses():
+    assert fail("warmup") == "error: name a MODEL or say --all"
+    assert fail("warmup", "llava1_5", "--all") == "error: name a MODEL or say --all"
+
+
+def test_doctor():
+    found = json.loads(succeed("doctor", "--json"))
+    assert {"level", "threads", "cache_directory", "versions"} <= set(found)
+    text = succeed("doctor")
+    assert f"\ncache directory  {found['cache_directory']}\n" in text
+    assert f"\nnumba            {found['versions']['numba']}\n" in text
+
+
+def test_doctor_names_a_level_that_does_not_exist(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "foveal", "doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"FOVEAL_TARGET": "fastest", "HOME": str(tmp_path), "PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+# ---- demo
+
+
+@pytest.mark.parametrize("model", ["qwen2_5_vl", "llava1_5", "llama4"])
+def test_demo(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(import_module("foveal.cli.demo"), "_CALLS", 2)
+    directory = tmp_path / "deep" / "demo"
+    tree = json.loads(succeed("demo", "--model", model, "-o", directory, "--json"))
+    assert sorted(path.name for path in directory.iterdir()) == ["tensors.safetensors", "what_the_model_sees.png"]
+    assert tree["written"] == [str(directory / "tensors.safetensors"), str(directory / "what_the_model_sees.png")]
+    expected = foveal.Preprocessor.from_spec(model)(PHOTO)
+    written = read_safetensors(directory / "tensors.safetensors")
+    assert bytes(written["pixel_values"]["data"]) == expected["pixel_values"].tobytes()
+    assert tree["batch"]["features"] == expected.plans[0].features
+    assert [timing["threads"] for timing in tree["timings"]][:3:2] == [1, 1]
+    assert all(timing["median_ms"] >= timing["best_ms"] > 0 for timing in tree["timings"])
+    with Image.open(directory / "what_the_model_sees.png") as picture:
+        assert picture.width > 1024
+
+
+def test_demo_for_people(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(import_module("foveal.cli.demo"), "_CALLS", 2)
+    text = succeed("demo")
+    assert "\nraccoon.jpg  768x1024  1x54x74 " in text
+    assert "\nstep " in text
+    assert "\npixel_values    float32  (3996, 1176)  17.9 MiB\n" in text
+    assert text.splitlines()[-2:] == [
+        "written: foveal-demo/tensors.safetensors",
+        "written: foveal-demo/what_the_model_sees.png",
+    ]
+
+
+def test_demo_refuses_a_directory_that_is_a_file(tmp_path):
+    path = tmp_path / "file"
+    path.touch()
+    assert fail("demo", "-o", path) == f"error: {path}: File exists"

@@ -1,0 +1,251 @@
+import gc
+import io
+import struct
+import warnings
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFile, features
+from reading import encoded, noise, picture, read_bands, read_rgb, reference_rgb
+
+from foveal.errors import MediaError
+from foveal.media.header import FORMATS
+from foveal.media.sources import open_source
+
+MODES = {
+    "JPEG": ["L", "RGB", "CMYK"],
+    "PNG": ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"],
+    "WEBP": ["RGB", "RGBA"],
+    "GIF": ["L", "P", "RGB"],
+    "TIFF": ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"],
+    "BMP": ["1", "L", "P", "RGB", "RGBA"],
+    "AVIF": ["RGB", "RGBA"],
+    "JPEG2000": ["L", "LA", "RGB", "RGBA"],
+    "PPM": ["1", "L", "RGB"],
+    "QOI": ["RGB", "RGBA"],
+}
+CASES = [
+    pytest.param(format, mode, marks=pytest.mark.skipif(format == "AVIF" and not features.check("avif"), reason="AVIF"))
+    for format, modes in MODES.items()
+    for mode in modes
+]
+
+
+@pytest.fixture
+def jpeg():
+    return encoded(Image.fromarray(noise(40, 60)), "JPEG")
+
+
+@pytest.mark.parametrize(("format", "mode"), CASES)
+def test_every_format_and_mode(format, mode, tmp_path):
+    try:
+        data = encoded(picture(mode, 16, 16), format)
+    except (KeyError, OSError, ValueError):
+        pytest.skip(f"this Pillow does not write {format} in {mode}")
+    path = tmp_path / "image"
+    path.write_bytes(data)
+    expected = reference_rgb(Image.open(io.BytesIO(data)))
+    with Image.open(path) as lazy:
+        for item in (data, bytearray(data), memoryview(data), path, str(path), lazy):
+            source = open_source(item)
+            assert source.size == (16, 16)
+            np.testing.assert_array_equal(read_rgb(source.decode()), expected)
+
+
+@pytest.mark.parametrize(("mode", "transparency"), [("L", 77), ("RGB", (1, 2, 3)), ("P", 3), ("P", bytes(16))])
+def test_png_transparency_chunk(mode, transparency):
+    data = encoded(picture(mode), "PNG", transparency=transparency)
+    assert Image.open(io.BytesIO(data)).info["transparency"] is not None
+    pixels = open_source(data).decode()
+    assert pixels.background == (255, 255, 255)
+    np.testing.assert_array_equal(read_rgb(pixels), reference_rgb(Image.open(io.BytesIO(data))))
+
+
+def test_opening_decodes_nothing(jpeg, monkeypatch, tmp_path):
+    path = tmp_path / "image.jpg"
+    path.write_bytes(jpeg)
+    lazy = Image.open(io.BytesIO(jpeg))
+
+    def fail(self):
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", fail)
+    for item in (jpeg, path, lazy):
+        assert open_source(item).size == (40, 60)
+
+
+def test_opening_needs_only_the_header(jpeg):
+    assert open_source(jpeg[:700]).size == (40, 60)
+
+
+def test_sources_decode_from_any_thread_any_number_of_times(jpeg, tmp_path):
+    path = tmp_path / "image.jpg"
+    path.write_bytes(jpeg)
+    expected = np.asarray(Image.open(io.BytesIO(jpeg)))
+    for item in (jpeg, path, Image.open(io.BytesIO(jpeg)), expected):
+        source = open_source(item)
+        with ThreadPoolExecutor(8) as pool:
+            futures = [pool.submit(source.decode) for _ in range(24)]
+        for future in futures[::8]:
+            np.testing.assert_array_equal(read_bands(future.result()), expected)
+
+
+def test_a_lazy_image_in_two_sources_is_loaded_once(jpeg):
+    for _ in range(20):
+        lazy = Image.open(io.BytesIO(jpeg))
+        with ThreadPoolExecutor(4) as pool:
+            first, *others = pool.map(lambda source: source.decode(), [open_source(lazy) for _ in range(4)])
+        assert all((first.rows == other.rows).all() for other in others)
+
+
+def test_owner_keeps_decoded_memory_alive(jpeg):
+    source = open_source(jpeg)
+    pixels = source.decode()
+    del source
+    gc.collect()
+    Image.new("RGB", (60, 40))
+    np.testing.assert_array_equal(read_bands(pixels), np.asarray(Image.open(io.BytesIO(jpeg))))
+
+
+def test_bytes_are_taken_when_opened(jpeg):
+    data = bytearray(jpeg)
+    source = open_source(data)
+    data[:] = bytes(len(data))
+    assert read_bands(source.decode()).any()
+
+
+def test_first_frame_of_an_animation():
+    frames = [Image.new("RGB", (4, 3), colour) for colour in ("red", "blue")]
+    for format in ("GIF", "PNG", "WEBP"):
+        data = encoded(frames[0], format, save_all=True, append_images=frames[1:])
+        assert read_rgb(open_source(data).decode())[0, 0, 0] > 200
+
+
+def test_malformed_multi_picture_jpeg_is_a_jpeg():
+    mpo = encoded(Image.new("RGB", (9, 5)), "MPO", save_all=True, append_images=[Image.new("RGB", (9, 5))])
+    start = mpo.index(b"MPF\0") + 4
+    for data in (mpo, mpo[: start + 8] + b"\xff" * 20 + mpo[start + 28 :]):
+        source = open_source(data)
+        assert source.size == (5, 9)
+        source.decode()
+
+
+def message(item):
+    with pytest.raises(MediaError) as caught:
+        open_source(item).decode()
+    return str(caught.value)
+
+
+NOT_READ = f"not an image of a format that is read ({', '.join(FORMATS)})"
+DAMAGED = "the {} data are truncated or corrupt"
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+
+
+def test_unreadable_bytes(jpeg):
+    png = encoded(Image.fromarray(noise(40, 60)), "PNG")
+    assert message(b"") == "the file is empty"
+    assert message(b"hello") == NOT_READ
+    assert message(EPS) == NOT_READ
+    assert message(b'<svg xmlns="http://www.w3.org/2000/svg"/>') == NOT_READ
+    assert message(jpeg[:3]) == "the JPEG header is truncated or corrupt"
+    assert message(png[:20]) == "the PNG header is truncated or corrupt"
+    assert message(jpeg[:-500]) == "the JPEG data are truncated or corrupt"
+    assert message(png[:-500]) == "the PNG data are truncated or corrupt"
+    assert message(png[:100] + b"\0" * 200 + png[300:]) == "the PNG data are truncated or corrupt"
+
+
+def test_every_truncation_is_a_media_error():
+    for format in ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "PPM", "JPEG2000", "QOI"):
+        data = encoded(picture("RGB", 16, 16), format)
+        for length in range(0, len(data), max(1, len(data) // 60)):
+            try:
+                open_source(data[:length]).decode()
+            except MediaError as error:
+                assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_unreadable_paths(tmp_path, jpeg):
+    broken = tmp_path / "broken.jpg"
+    broken.write_bytes(jpeg[:-500])
+    text = tmp_path / "a\nb.txt"
+    text.write_text("hello")
+    assert message(tmp_path / "none.jpg") == "none.jpg: cannot be opened: no such file or directory"
+    assert message(tmp_path) == f"{tmp_path.name}: cannot be opened: is a directory"
+    assert message("a\0b") == "a?b: cannot be opened: not a file name"
+    assert message("") == "the path: cannot be opened: no such file or directory"
+    assert message(broken) == "broken.jpg: the JPEG data are truncated or corrupt"
+    assert message(text) == f"a?b.txt: {NOT_READ}"
+
+
+def test_strings_that_are_not_paths(jpeg):
+    for url in ("https://example.com/a.jpg", "data:image/png;base64,iVBORw0KGgo=", "S3://bucket/key"):
+        assert message(url) == "a URL is not read; pass a path or the bytes of the file"
+    assert message("A" * 5000) == "a str of 5000 characters is not a path"
+    assert message("A" * 300) == "a str of 300 characters is not a path"
+
+
+def test_a_file_that_changed(tmp_path, jpeg):
+    path = tmp_path / "image.jpg"
+    path.write_bytes(jpeg)
+    source = open_source(path)
+    path.write_bytes(encoded(Image.new("RGB", (3, 3)), "JPEG"))
+    with pytest.raises(MediaError) as caught:
+        source.decode()
+    assert str(caught.value) == "image.jpg: the JPEG data have another size than the header said"
+    Path(path).unlink()
+    with pytest.raises(MediaError) as caught:
+        source.decode()
+    assert str(caught.value) == "image.jpg: cannot be opened: no such file or directory"
+
+
+def test_lazy_pillow_images_that_cannot_be_loaded(jpeg):
+    truncated = Image.open(io.BytesIO(jpeg[:-500]))
+    assert message(truncated) == "the image cannot be loaded: truncated, corrupt or closed"
+    closed = Image.open(io.BytesIO(jpeg))
+    closed.close()
+    assert message(closed) == "the image cannot be loaded: truncated, corrupt or closed"
+
+
+def test_a_pillow_image_that_changed():
+    image = Image.new("RGB", (100, 50))
+    source = open_source(image)
+    image.thumbnail((10, 10))
+    with pytest.raises(MediaError) as caught:
+        source.decode()
+    assert str(caught.value) == "the image has another size than when it was opened"
+
+
+@pytest.mark.parametrize(
+    ("item", "kind"), [(None, "NoneType"), (7, "int"), ([], "list"), (io.BytesIO(b""), "BytesIO"), (object(), "object")]
+)
+def test_what_is_not_an_image(item, kind):
+    assert message(item) == f"a {kind} is not an image; expected a path, bytes, a PIL image or a NumPy array"
+
+
+def bmp(width, height):
+    """Return a BMP header that promises pixels."""
+    return b"BM" + struct.pack("<IHHI", 54, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, *[0] * 6)
+
+
+def test_the_pixel_limit_is_pillows_and_nothing_warns(monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_source(bmp(40, 50)).size == (50, 40)
+        assert message(bmp(40, 51)) == "the image has 2040 pixels (51x40, height x width), more than the limit of 2000"
+        for format in ("JPEG", "PNG", "WEBP", "GIF", "BMP"):
+            open_source(encoded(Image.new("RGB", (40, 50)), format)).decode()
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    assert open_source(bmp(40000, 40000)).size == (40000, 40000)
+
+
+def test_a_lying_header():
+    assert message(bmp(400, 500)) == "the BMP data are truncated or corrupt"
+    png = encoded(Image.fromarray(noise(40, 60)), "PNG")
+    header = b"IHDR" + struct.pack(">II", 600, 400) + png[24:29]
+    lying = png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
+    assert open_source(lying).size == (400, 600)
+    assert message(lying) == DAMAGED.format("PNG")

@@ -1,0 +1,132 @@
+"""A slow, obvious NumPy twin of every kernel: the oracle of the tests. Nothing here imports the package."""
+
+import math
+
+import numpy as np
+
+SUPPORT = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}
+
+
+# ---- weights
+
+
+def filter_value(kind, x):
+    """One filter at one place, in float64."""
+    if kind == "lanczos":
+        return sinc(x) * sinc(x / 3) if -3 <= x < 3 else 0.0
+    x = abs(x)
+    if kind == "bilinear":
+        return 1 - x if x < 1 else 0.0
+    if x < 1:
+        return ((-0.5 + 2) * x - (-0.5 + 3)) * x * x + 1
+    return (((x - 5) * x + 8) * x - 4) * -0.5 if x < 2 else 0.0
+
+
+def sinc(x):
+    return 1.0 if x == 0 else math.sin(x * math.pi) / (x * math.pi)
+
+
+def float_weights(length, size, kind):
+    """For each output sample: the first source sample, and the float64 weights of it and the following ones."""
+    scale = length / size
+    stretch = max(scale, 1.0)
+    support = SUPPORT[kind] * stretch
+    rows = []
+    for i in range(size):
+        center = (i + 0.5) * scale
+        first = max(int(center - support + 0.5), 0)
+        end = min(int(center + support + 0.5), length)
+        weights = [filter_value(kind, (j - center + 0.5) * (1 / stretch)) for j in range(first, end)]
+        total = 0.0
+        for weight in weights:
+            total += weight
+        rows.append((first, [weight / total for weight in weights]))
+    return rows
+
+
+def fixed_weights(length, size, kind, reference):
+    """The same as integers, and the shift that they need."""
+    rows = float_weights(length, size, kind)
+    shift = 22
+    if reference == "torchvision":
+        largest = max(max(weights) for _, weights in rows)
+        shift = max(p for p in range(23) if p == 0 or int(0.5 + largest * (1 << p)) < (1 << 15))
+    fixed = [(first, [int(w * (1 << shift) + (0.5 if w >= 0 else -0.5)) for w in weights]) for first, weights in rows]
+    return fixed, shift
+
+
+# ---- resampling
+
+
+def resample_axis(image, size, kind, reference, axis):
+    """Resize one axis of a uint8 image; integer sums, half a unit added, clipped."""
+    image = np.moveaxis(image, axis, 0).astype(np.int64)
+    rows, shift = fixed_weights(image.shape[0], size, kind, reference)
+    out = np.empty((size, *image.shape[1:]), np.uint8)
+    for i, (first, weights) in enumerate(rows):
+        taps = image[first : first + len(weights)]
+        total = np.tensordot(np.array(weights, np.int64), taps, axes=1) + (1 << (shift - 1))
+        out[i] = np.clip(total >> shift, 0, 255)
+    return np.moveaxis(out, 0, axis)
+
+
+def resize(image, size, kind, reference="pillow", vertical_first=False):
+    """Resize a (height, width, channels) uint8 image; a pass that changes nothing is left out."""
+    height, width = size
+    for axis in (0, 1) if vertical_first else (1, 0):
+        length = (height, width)[axis]
+        if image.shape[axis] != length:
+            image = resample_axis(image, length, kind, reference, axis)
+    return image
+
+
+# ---- sources
+
+
+def composite(rgba, background=(255, 255, 255)):
+    """Straight alpha over an opaque colour, with the rounding of Pillow's alpha_composite."""
+    color, alpha = rgba[..., :3].astype(np.int64), rgba[..., 3:].astype(np.int64)
+    mixed = (color * alpha + np.array(background) * (255 - alpha)) * 128 + 128 * 128
+    return ((((mixed >> 8) + mixed) >> 8) >> 7).astype(np.uint8)
+
+
+# ---- canvas and layouts
+
+
+def canvas(image, size, place=(0, 0), fill=(0, 0, 0)):
+    """Put an image on a canvas of one colour."""
+    out = np.empty((*size, 3), np.uint8)
+    out[:] = fill
+    top, left = place
+    out[top : top + image.shape[0], left : left + image.shape[1]] = image
+    return out
+
+
+def look_up(image, values):
+    """(height, width, 3) bytes -> (3, height, width) of the value of each byte of each channel."""
+    return np.stack([values[channel][image[..., channel]] for channel in range(3)])
+
+
+def planar(x):
+    return x
+
+
+def tiles(x, side):
+    """(3, H, W) -> (tiles, 3, side, side), raster order."""
+    _, height, width = x.shape
+    x = x.reshape(3, height // side, side, width // side, side)
+    return x.transpose(1, 3, 0, 2, 4).reshape(-1, 3, side, side)
+
+
+def patches(x, side):
+    """(3, H, W) -> (patches, 3 * side * side), raster order."""
+    return tiles(x, side).reshape(-1, 3 * side * side)
+
+
+def merge_patches(x, side, merge, temporal):
+    """(3, H, W) -> (patches, 3 * temporal * side * side), blocks of merge x merge patches one after another."""
+    _, height, width = x.shape
+    down, across = height // (side * merge), width // (side * merge)
+    x = x.reshape(3, down, merge, side, across, merge, side).transpose(1, 4, 2, 5, 0, 3, 6)
+    x = np.repeat(x[:, :, :, :, :, None], temporal, axis=5)
+    return x.reshape(down * across * merge * merge, -1)

@@ -1,0 +1,364 @@
+"""Numbers from a spec and overrides, and what is refused, word for word."""
+
+import copy
+from enum import IntEnum
+
+import numpy as np
+import pytest
+
+from foveal.errors import OptionError, SpecError
+from foveal.spec import Spec, load, names, resolve
+
+
+def change(name, *path, value=None, drop=False):
+    """Return a built-in spec's tree with one value replaced, added or dropped."""
+    tree = load(name)
+    *way, last = path
+    node = tree
+    for key in way:
+        node = node[key]
+    if drop:
+        del node[last]
+    else:
+        node[last] = value
+    return tree
+
+
+STEP = ("image", "views", 0, "steps", 0)
+
+
+class Resampling(IntEnum):
+    LANCZOS = 1
+
+
+class Secret:
+    def __repr__(self):
+        raise AssertionError("a message shows an object")
+
+
+def test_a_spec_is_a_value():
+    spec = resolve(load("qwen2_vl"))
+    assert isinstance(spec, Spec)
+    with pytest.raises(AttributeError):
+        spec.name = "other"
+    assert spec != resolve(load("qwen2_vl"), overrides={"patch_size": 16})
+    assert spec != resolve(load("qwen2_vl"), reference="pillow")
+
+
+@pytest.mark.parametrize("name", names())
+def test_resolving_changes_nothing(name):
+    tree = load(name)
+    before = copy.deepcopy(tree)
+    resolve(tree, overrides={"image_mean": [1, 2, 3]})
+    assert tree == before
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "read", "expected"),
+    [
+        ("qwen2_vl", {"min_pixels": 784}, lambda s: (s.min_pixels, s.max_pixels), (784, 12845056)),
+        ("qwen2_vl", {"max_pixels": 7840}, lambda s: (s.min_pixels, s.max_pixels), (3136, 7840)),
+        ("qwen2_vl", {"min_pixels": np.int64(784)}, lambda s: s.min_pixels, 784),
+        ("qwen2_vl", {"resample": "lanczos"}, lambda s: s.filter, "lanczos"),
+        ("qwen2_vl", {"resample": 2}, lambda s: s.filter, "bilinear"),
+        ("qwen2_vl", {"resample": Resampling.LANCZOS}, lambda s: s.filter, "lanczos"),
+        ("qwen2_vl", {"do_resize": np.False_}, lambda s: s.enabled, False),
+        ("qwen2_vl", {"do_resize": None}, lambda s: s.enabled, False),
+        ("qwen2_vl", {"min_pixels": None, "size": None}, lambda s: s.min_pixels, 3136),
+        ("llava1_5", {"size": 224}, lambda s: s.size.shortest_edge, 224),
+        ("llava1_5", {"size": (20, 30)}, lambda s: (s.size.height, s.size.width), (20, 30)),
+        ("llava1_5", {"size": {"height": 20, "width": 30}}, lambda s: (s.size.height, s.size.width), (20, 30)),
+        ("llama4", {"size": 224}, lambda s: s.grow_limit, 224),
+        ("llama4", {"size": {"height": 224, "width": 224}}, lambda s: s.grow_limit, 224),
+        ("llama4", {"resize_to_max_canvas": True}, lambda s: s.grow, True),
+    ],
+)
+def test_overrides_of_the_first_step(name, overrides, read, expected):
+    assert read(resolve(load(name), overrides=overrides).image.views[0].steps[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({"image_mean": "imagenet"}, (0.485, 0.456, 0.406)),
+        ({"image_mean": 0.5}, (0.5, 0.5, 0.5)),
+        ({"image_mean": np.array([0.0, 0.25, 0.5])}, (0.0, 0.25, 0.5)),
+        ({"image_mean": (1, 2, 3)}, (1.0, 2.0, 3.0)),
+    ],
+)
+def test_overrides_of_the_mean(overrides, expected):
+    assert resolve(load("llama4"), overrides=overrides).image.normalize.mean == expected
+
+
+def test_a_spec_may_name_its_mean():
+    assert resolve(change("llama4", "image", "normalize", "mean", value="clip")).image.normalize.mean[1] == 0.4578275
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "text"),
+    [
+        ("qwen2_vl", {"min_pixel": 3}, "'min_pixel' is not an option of qwen2_vl (nearest: min_pixels, max_pixels)"),
+        (
+            "qwen2_vl",
+            {"do_centre_crop": None},
+            "'do_centre_crop' is not an option of qwen2_vl (nearest: do_center_crop)",
+        ),
+        ("qwen2_vl", {"min_pixels": -5}, "min_pixels=-5: expected int >= 1 (qwen2_vl)"),
+        ("qwen2_vl", {"min_pixels": True}, "min_pixels=True: expected int, got bool (qwen2_vl)"),
+        ("qwen2_vl", {"min_pixels": 3.5}, "min_pixels=3.5: expected int, got float (qwen2_vl)"),
+        ("qwen2_vl", {"min_pixels": "9"}, "min_pixels='9': expected int, got str (qwen2_vl)"),
+        (
+            "qwen2_vl",
+            {"max_pixels": 10**5000},
+            "max_pixels=a very large number: expected int <= 9007199254740992 (qwen2_vl)",
+        ),
+        ("qwen2_vl", {"min_pixels": 100, "max_pixels": 50}, "min_pixels 100 exceeds max_pixels 50 (qwen2_vl)"),
+        ("qwen2_vl", {"patch_size": 0}, "patch_size=0: expected int >= 1 (qwen2_vl)"),
+        ("qwen2_vl", {"patch_size": Secret()}, "patch_size=a Secret: expected int, got Secret (qwen2_vl)"),
+        ("qwen2_vl", {"patch_size": None}, "patch_size=None: expected a value (qwen2_vl)"),
+        ("qwen2_vl", {"size": 7}, "size=7: expected longest_edge and shortest_edge (qwen2_vl)"),
+        (
+            "qwen2_vl",
+            {"size": {"shortest_edge": 3}},
+            "size lacks 'longest_edge': expected longest_edge and shortest_edge (qwen2_vl)",
+        ),
+        (
+            "qwen2_vl",
+            {"size": {"shortest_edge": 3, "longest_edge": 9, "height": 1}},
+            "size holds 'height': expected longest_edge and shortest_edge (qwen2_vl)",
+        ),
+        (
+            "qwen2_vl",
+            {"size": {"shortest_edge": Secret(), "longest_edge": 9}},
+            "size.shortest_edge=a Secret: expected int, got Secret (qwen2_vl)",
+        ),
+        (
+            "qwen2_vl",
+            {"resample": 0},
+            "resample=0: nearest is not supported, only bilinear (2), bicubic (3) or lanczos (1) (qwen2_vl)",
+        ),
+        (
+            "qwen2_vl",
+            {"resample": 4},
+            "resample=4: box is not supported, only bilinear (2), bicubic (3) or lanczos (1) (qwen2_vl)",
+        ),
+        (
+            "qwen2_vl",
+            {"resample": "cubic"},
+            "resample='cubic': expected bilinear (2), bicubic (3) or lanczos (1) (qwen2_vl)",
+        ),
+        ("qwen2_vl", {"image_mean": [1, 2]}, "image_mean=[1, 2]: expected three numbers (qwen2_vl)"),
+        ("qwen2_vl", {"image_mean": [[1], 2, 3]}, "image_mean=a list: expected three numbers (qwen2_vl)"),
+        (
+            "qwen2_vl",
+            {"image_mean": "vit"},
+            "image_mean='vit': expected three numbers or one of clip, half, imagenet (qwen2_vl)",
+        ),
+        (
+            "qwen2_vl",
+            {"image_mean": [1, 2, float("inf")]},
+            "image_mean=[1, 2, inf]: expected finite numbers (qwen2_vl)",
+        ),
+        ("qwen2_vl", {"image_std": 0}, "image_std=0: expected numbers other than zero (qwen2_vl)"),
+        ("qwen2_vl", {"rescale_factor": 0}, "rescale_factor must be finite and not zero, not 0.0 (qwen2_vl)"),
+        ("qwen2_vl", {"rescale_factor": "a"}, "rescale_factor='a': expected float, got str (qwen2_vl)"),
+        ("qwen2_vl", {"do_resize": 1}, "do_resize=1: expected bool, got int (qwen2_vl)"),
+        ("qwen2_vl", {"do_convert_rgb": False}, "do_convert_rgb=False: only True can be honoured (qwen2_vl)"),
+        ("qwen2_vl", {"do_center_crop": True}, "do_center_crop=True: only False can be honoured (qwen2_vl)"),
+        (
+            "qwen2_vl",
+            {"data_format": "channels_last"},
+            "data_format='channels_last': only 'channels_first' can be honoured (qwen2_vl)",
+        ),
+        (
+            "llava1_5",
+            {"size": {"longest_edge": 5}},
+            "size={longest_edge: 5}: object contains unknown field longest_edge (llava1_5)",
+        ),
+        (
+            "llava1_5",
+            {"size": {"height": 5}},
+            "size={height: 5}: keys must be shortest_edge, or height and width, not height (llava1_5)",
+        ),
+        ("llava1_5", {"size": {}}, "size={}: keys must be shortest_edge, or height and width, not none (llava1_5)"),
+        (
+            "llava1_5",
+            {"crop_size": {"height": 5, "width": -1}},
+            "crop_size={height: 5, width: -1}: expected int >= 1 (llava1_5)",
+        ),
+        ("llava1_5", {"do_pad": True}, "do_pad=True: only False can be honoured (llava1_5)"),
+        (
+            "llama4",
+            {"size": {"height": 3, "width": 4}},
+            "size={height: 3, width: 4}: height and width must be equal (llama4)",
+        ),
+        (
+            "llama4",
+            {"size": {"shortest_edge": 3}},
+            "size={shortest_edge: 3}: expected one number, or an equal height and width (llama4)",
+        ),
+        ("llama4", {"max_patches": 0}, "max_patches=0: expected int >= 1 (llama4)"),
+        ("llama4", {"do_resize": False}, "do_resize=False: only True can be honoured (llama4)"),
+        (
+            "llama4",
+            {"do_rescale": False},
+            "do_normalize without do_rescale is not possible, the reference cannot normalize bytes (llama4)",
+        ),
+    ],
+)
+def test_an_override_that_cannot_be_honoured_is_named(name, overrides, text):
+    with pytest.raises(OptionError) as caught:
+        resolve(load(name), overrides=overrides)
+    assert str(caught.value) == text
+
+
+def test_what_only_a_file_may_hold_is_no_option():
+    for field in ("device", "return_tensors", "image_processor_type", "default_to_square"):
+        with pytest.raises(OptionError, match=f"^'{field}' is not an option of qwen2_vl "):
+            resolve(load("qwen2_vl"), overrides={field: "cpu"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "torchvision"),
+        ("torchvision", "torchvision"),
+        ("pillow", "pillow"),
+        ("pil", "pillow"),
+        ("pillow>=13", "pillow"),
+        ("pillow<13", "pillow<13"),
+    ],
+)
+def test_reference(given, expected):
+    assert resolve(load("llava1_5"), reference=given).reference == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "text"),
+    [
+        ("qwen2_vl", "cv2", "reference='cv2': expected torchvision, pillow or pillow<13 (qwen2_vl)"),
+        ("qwen2_vl", Secret(), "reference=a Secret: expected torchvision, pillow or pillow<13 (qwen2_vl)"),
+        ("llama4", "pil", "reference='pil': llama4 exists only for torchvision"),
+        ("llama4", "pillow<13", "reference='pillow<13': llama4 exists only for torchvision"),
+    ],
+)
+def test_a_reference_that_does_not_exist(name, reference, text):
+    with pytest.raises(OptionError) as caught:
+        resolve(load(name), reference=reference)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        # unknown fields
+        (change("qwen2_vl", "limits", value={}), "qwen2_vl: Object contains unknown field `limits` - at `$`"),
+        (
+            change("qwen2_vl", "reference", value="pillow"),
+            "qwen2_vl: Object contains unknown field `reference` - at `$`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "anchr", value=1),
+            "qwen2_vl: Object contains unknown field `anchr` - at `$.image.views[0].steps[0]`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "filter", "dflt", value=1),
+            "qwen2_vl: Object contains unknown field `dflt` - at `$.image.views[0].steps[0].filter`",
+        ),
+        (change("qwen2_vl", "fields", "x", value=1), "qwen2_vl: Object contains unknown field `x` - at `$.fields`"),
+        # missing fields
+        (
+            change("qwen2_vl", *STEP, "max_aspect", drop=True),
+            "qwen2_vl: Object missing required field `max_aspect` - at `$.image.views[0].steps[0]`",
+        ),
+        (change("qwen2_vl", "match", drop=True), "qwen2_vl: Object missing required field `match` - at `$`"),
+        (change("qwen2_vl", "name", drop=True), "spec: Object missing required field `name` - at `$`"),
+        (
+            change("qwen2_vl", "image", drop=True),
+            "qwen2_vl: Object missing required field `references` - at `$.image`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "filter", "default", drop=True),
+            "qwen2_vl: no value and no default for preprocessor.resample - at `$.image.views[0].steps[0].filter`",
+        ),
+        # wrong values
+        (change("qwen2_vl", "schema", value=2), "qwen2_vl: Invalid enum value 2 - at `$.schema`"),
+        (
+            change("qwen2_vl", *STEP, "op", value="smart"),
+            "qwen2_vl: Invalid value 'smart' - at `$.image.views[0].steps[0].op`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "max_aspect", value=0),
+            "qwen2_vl: Expected `int` >= 1 - at `$.image.views[0].steps[0].max_aspect`",
+        ),
+        (
+            change("qwen2_vl", "constants", "patch", value=0),
+            "qwen2_vl: Expected `int` >= 1 - at `$.image.views[0].steps[0].patch`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "patch", value="$ptch"),
+            "qwen2_vl: no constant is named 'ptch' - at `$.image.views[0].steps[0].patch`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "filter", "from", value=["prep.resample"]),
+            "qwen2_vl: 'prep.resample' is not a path of a configuration - at `$.image.views[0].steps[0].filter`",
+        ),
+        (
+            change("qwen2_vl", *STEP, "filter", "as", value="colour"),
+            "qwen2_vl: Invalid enum value 'colour' - at `$.image.views[0].steps[0].filter.as`",
+        ),
+        (
+            change("qwen2_vl", "image", "references", value=["cv2"]),
+            "qwen2_vl: Invalid enum value 'cv2' - at `$.image.references[0]`",
+        ),
+        (
+            change("qwen2_vl", "image", "references", value=[]),
+            "qwen2_vl: Object missing required field `references` - at `$.image`",
+        ),
+        (
+            change("qwen2_vl", "image", "normalize", "mean", value="vit"),
+            "qwen2_vl: expected three numbers or one of clip, half, imagenet - at `$.image.normalize.mean`",
+        ),
+        (
+            change("qwen2_vl", "image", "normalize", "untouched", "by_reference", "pillow", drop=True),
+            "qwen2_vl: by_reference lacks pillow - at `$.image.normalize.untouched`",
+        ),
+        (
+            change("qwen2_vl", "tensors", "image_grid_thw", "value", value="primary"),
+            "qwen2_vl: tensors must hold exactly one whose value is primary - at `$`",
+        ),
+        (change("qwen2_vl", "tensors", "x", value=3), "qwen2_vl: Expected `object`, got `int` - at `$.tensors[2]`"),
+        (
+            change("qwen2_vl", "fields", "folded", "min_pixels", value="size.x"),
+            "qwen2_vl: min_pixels folds into size.x, which is not read - at `$.fields`",
+        ),
+        (
+            change("qwen2_vl", "fields", "unset", "x", value=1),
+            "qwen2_vl: x is unset but not read - at `$.fields`",
+        ),
+        (
+            change("llava1_5", "fields", "fixed", "model.x", value=1),
+            "llava1_5: model.x names no file - at `$.fields`",
+        ),
+        (
+            change("qwen2_vl", "constants", "size", value={"from": ["preprocessor.size"], "default": 1}),
+            "qwen2_vl: size is read both whole and in parts - at `$.fields`",
+        ),
+        (
+            change("llama4", "image", "views", 0, "canvas", "choose", value="bestfit"),
+            "llama4: Invalid value 'bestfit' - at `$.image.views[0].canvas.choose`",
+        ),
+        (
+            change("llama4", "image", "views", 0, "canvas", drop=True),
+            "llama4: view 'tiles' has steps that need a canvas, but no canvas - at `$.image.views[0]`",
+        ),
+        (
+            change("llama4", "image", "views", 0, drop=True),
+            "llama4: the first view must exist and be there always - at `$`",
+        ),
+    ],
+)
+def test_a_wrong_spec_is_refused_with_its_path(tree, text):
+    with pytest.raises(SpecError) as caught:
+        resolve(tree, reference="pillow" if "lacks pillow" in text else None)
+    assert str(caught.value) == text
