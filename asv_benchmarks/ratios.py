@@ -214,6 +214,7 @@ def start(options: Options) -> list[Line]:
 def warmup(options: Options) -> list[Line]:
     """CPU seconds of ``foveal warmup`` with an empty cache, the whole process."""
     lines = []
+    child(IMPORT)
     for argument, must in [(name, 12.0) for name in options.families] + [("--all", 45.0)]:
         with tempfile.TemporaryDirectory() as cache:
             used = cpu_seconds(partial(child, WARMUP, "warmup", argument, FOVEAL_CACHE_DIR=cache))

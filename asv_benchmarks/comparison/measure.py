@@ -36,7 +36,10 @@ class Options:
 
 
 def in_turns(variants: dict[str, Callable[[], object]], options: Options) -> dict[str, Times]:
-    """Time all variants in turns, in a new random order each round; freeing a result is not part of its time."""
+    """Time all variants in turns, in a new random order each round, none twice in a row.
+
+    Freeing a result is not part of its time.
+    """
     samples: dict[str, list[float]] = {name: [] for name in variants}
     for call in variants.values():
         call()
@@ -46,7 +49,10 @@ def in_turns(variants: dict[str, Callable[[], object]], options: Options) -> dic
     deadline = perf_counter() + options.budget * len(variants)
     rounds = 0
     while rounds < options.rounds or (perf_counter() < deadline and rounds < 2000):
+        last = order[-1]
         shuffle(order)
+        while len(order) > 1 and order[0] == last:
+            shuffle(order)
         for name in order:
             start = perf_counter()
             result = variants[name]()
@@ -58,9 +64,10 @@ def in_turns(variants: dict[str, Callable[[], object]], options: Options) -> dic
 
 
 def child(code: str, *arguments: str, **environment: str) -> str:
-    """Run Python code in a process of its own and return what it prints."""
+    """Run Python code in a process of its own, which may use and write bytecode, and return what it prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | environment
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, env=os.environ | environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def cpu_seconds(call: Callable[[], object]) -> float:
