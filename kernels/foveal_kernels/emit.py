@@ -16,7 +16,6 @@ from numba.core.extending import overload
 
 from .compile import OPTIONS, callback, helper
 from .simd import (
-    divide_f32,
     f32_to_bf16,
     fused_multiply_add,
     load_u8,
@@ -26,7 +25,6 @@ from .simd import (
     load_u32,
     load_word,
     multiply_f32,
-    negate_f32,
     prefetch_for_write,
     round_to_bf16,
     spread_f32x8,
@@ -44,19 +42,22 @@ from .static import static
 FLOAT32, BFLOAT16, UINT8 = range(3)
 ITEM_BYTES = (4, 2, 1)
 
-# Arithmetic forms. Constants of a channel are (a, b, r, k) in float32, r being the rounded reciprocal of b.
+# Arithmetic forms. Constants of a channel are (a, r, s, k) in float32; r + s is a divisor's reciprocal in two parts.
 COPY = 0
 """The byte itself."""
 MULTIPLY_ADD = 1
 """x * r + a, rounded once."""
 SUBTRACT_DIVIDE = 2
-"""(x - a) / b."""
+"""(x - a) * (r + s)."""
 SCALE_SUBTRACT_DIVIDE = 3
-"""(x / 255 - a) / b."""
+"""(x / 255 - a) * (r + s)."""
 BFLOAT16_STEPS = 4
-"""((x * k) - a) / b, rounded to bfloat16 after each step."""
+"""(x * k - a) * (r + s), rounded to bfloat16 after each step."""
 TABLE = 5
 """The value is read from a table of 256: for what no arithmetic form reproduces."""
+
+UNIT = np.float32(1 / 255)
+REST = np.float32(1 / 255 - float(UNIT))
 
 Emit = static("Emit", "form", "dtype", "copies")
 
@@ -94,21 +95,24 @@ def layout_words(plane, run, columns, channels, gap, constants, values):
 
 
 class Constants(NamedTuple):
-    """Of one channel, each in every lane of a vector: a, b, r and k as above, 255 and its reciprocal."""
+    """Of one channel, each in every lane of a vector: a, r, s and k as above, 1 / 255 in two parts."""
 
     a: Any
-    b: Any
     r: Any
+    s: Any
     k: Any
-    full: Any
     unit: Any
+    rest: Any
 
 
 @helper
-def _divide(x, divisor, reciprocal):
-    """Divide, correctly rounded: one correction of the product with the rounded reciprocal; faster than dividing."""
-    quotient = multiply_f32(x, reciprocal)
-    return fused_multiply_add(fused_multiply_add(negate_f32(quotient), divisor, x), reciprocal, quotient)
+def _divide(x, high, low):
+    """Divide by a constant given as its reciprocal in two parts, high + low: correctly rounded but for rare values.
+
+    One operation less than correcting the product with the reciprocal; `foveal.run.tables` accepts a form only where
+    all 256 bytes of every channel come out right.
+    """
+    return fused_multiply_add(x, high, multiply_f32(x, low))
 
 
 # ---- one vector: bytes -> values, by form
@@ -126,20 +130,20 @@ def _multiply_add(x, constants):
 
 @helper
 def _subtract_divide(x, constants):
-    return _divide(subtract_f32(x, constants.a), constants.b, constants.r)
+    return _divide(subtract_f32(x, constants.a), constants.r, constants.s)
 
 
 @helper
 def _scale_subtract_divide(x, constants):
-    scaled = _divide(x, constants.full, constants.unit)
-    return _divide(subtract_f32(scaled, constants.a), constants.b, constants.r)
+    scaled = _divide(x, constants.unit, constants.rest)
+    return _divide(subtract_f32(scaled, constants.a), constants.r, constants.s)
 
 
 @helper
 def _bfloat16_steps(x, constants):
     scaled = round_to_bf16(multiply_f32(x, constants.k))
     centered = round_to_bf16(subtract_f32(scaled, constants.a))
-    return round_to_bf16(divide_f32(centered, constants.b))
+    return round_to_bf16(_divide(centered, constants.r, constants.s))
 
 
 @helper
@@ -200,10 +204,17 @@ def _put(emit, out, gap, ahead, value):
 @helper
 def _run_of_16(emit, row, count, out, gap, ahead, constants):
     """At least 16 columns; the last vector overlaps the one before, so that nothing outside the run is written."""
+    item = _item_bytes(emit)
     x = np.intp(0)
+    while x + 64 <= count:
+        _put(emit, out + x * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x), constants))
+        _put(emit, out + (x + 16) * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x + 16), constants))
+        _put(emit, out + (x + 32) * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x + 32), constants))
+        _put(emit, out + (x + 48) * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x + 48), constants))
+        x += 64
     while x < count:
         x = min(x, count - 16)
-        _put(emit, out + x * _item_bytes(emit), gap, ahead, _as_dtype(emit, load_u8x16(row + x), constants))
+        _put(emit, out + x * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x), constants))
         x += 16
 
 
@@ -239,16 +250,16 @@ def _constant(table, index):
 
 @helper
 def _constants_16(table):
-    a, b = spread_f32x16(_constant(table, 0)), spread_f32x16(_constant(table, 1))
-    r, k = spread_f32x16(_constant(table, 2)), spread_f32x16(_constant(table, 3))
-    return Constants(a, b, r, k, spread_f32x16(np.float32(255)), spread_f32x16(np.float32(1 / 255)))
+    a, r = spread_f32x16(_constant(table, 0)), spread_f32x16(_constant(table, 1))
+    s, k = spread_f32x16(_constant(table, 2)), spread_f32x16(_constant(table, 3))
+    return Constants(a, r, s, k, spread_f32x16(UNIT), spread_f32x16(REST))
 
 
 @helper
 def _constants_8(table):
-    a, b = spread_f32x8(_constant(table, 0)), spread_f32x8(_constant(table, 1))
-    r, k = spread_f32x8(_constant(table, 2)), spread_f32x8(_constant(table, 3))
-    return Constants(a, b, r, k, spread_f32x8(np.float32(255)), spread_f32x8(np.float32(1 / 255)))
+    a, r = spread_f32x8(_constant(table, 0)), spread_f32x8(_constant(table, 1))
+    s, k = spread_f32x8(_constant(table, 2)), spread_f32x8(_constant(table, 3))
+    return Constants(a, r, s, k, spread_f32x8(UNIT), spread_f32x8(REST))
 
 
 @helper

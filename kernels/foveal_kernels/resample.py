@@ -78,8 +78,24 @@ _by_channel = shuffler(
     U8x64, [x * 16 + channel * 4 + row for channel in range(4) for x in range(4) for row in range(4)]
 )
 _by_row = shuffler(U8x64, [x * 4 + row for row in _Q for x in range(16)])
-_split_rgbx = shuffler(U8x64, [pixel * 4 + channel for channel in range(4) for pixel in range(16)])
-_split_rgb = shuffler(U8x64, [pixel * 3 + min(channel, 2) for channel in range(4) for pixel in range(16)])
+
+# 64 bytes that start with 16 pixels, or that end with the last 16 pixels of a row -> 16 bytes of each channel
+_split_rgbx = shuffler(U8x64, [pixel * 4 + channel for channel in _Q for pixel in range(16)])
+_split_rgb = shuffler(U8x64, [pixel * 3 + min(channel, 2) for channel in _Q for pixel in range(16)])
+_split_rgbx_end = shuffler(U8x64, [min(pixel * 4 + channel + 1, 63) for channel in _Q for pixel in range(16)])
+_split_rgb_end = shuffler(U8x64, [pixel * 3 + min(channel, 2) + 16 for channel in _Q for pixel in range(16)])
+
+
+def _channel_of_64(channel):
+    """Two shuffles that pick a channel of 64 RGB pixels: from bytes 0..127, then from those and bytes 128..191."""
+    places = [3 * pixel + channel for pixel in range(64)]
+    first = pair_shuffler(U8x64, [min(place, 127) for place in places])
+    return first, pair_shuffler(U8x64, [i if place < 128 else place - 64 for i, place in enumerate(places)])
+
+
+_red_of_128, _red_of_192 = _channel_of_64(0)
+_green_of_128, _green_of_192 = _channel_of_64(1)
+_blue_of_128, _blue_of_192 = _channel_of_64(2)
 
 
 # ---- the dot product
@@ -323,15 +339,33 @@ def unpack_strip_row(group, plane, row, width, out, out_plane):
 
 @helper
 def deinterleave(pixels, width, step, out, out_plane):
-    """One row of interleaved pixels -> one canvas row, without writing past its width."""
-    whole = ((width - 1) * step + 3 - 64) // (16 * step) + 1  # 64-byte loads that stay inside the row
-    for i in range(whole):
-        value = load_u8x64(pixels + i * 16 * step)
-        value = _split_rgbx(value) if step == 4 else _split_rgb(value)
-        at = out + 16 * i
-        store(at, first_quarter(value))
-        store(at + out_plane, second_quarter(value))
-        store(at + 2 * out_plane, third_quarter(value))
-    for x in range(max(whole, 0) * 16, width):
+    """One row of interleaved pixels -> one canvas row, without reading or writing past its width."""
+    count = (width - 1) * step + 3
+    x = np.intp(0)
+    if step == 3:
+        while x + 64 <= width:
+            at = pixels + 3 * x
+            first, second, third = load_u8x64(at), load_u8x64(at + 64), load_u8x64(at + 128)
+            store(out + x, _red_of_192(_red_of_128(first, second), third))
+            store(out + out_plane + x, _green_of_192(_green_of_128(first, second), third))
+            store(out + 2 * out_plane + x, _blue_of_192(_blue_of_128(first, second), third))
+            x += 64
+    while x * step + 64 <= count:
+        value = load_u8x64(pixels + x * step)
+        _put_canvas(out + x, out_plane, _split_rgbx(value) if step == 4 else _split_rgb(value))
+        x += 16
+    end = np.intp(width - 16 if x < width and count >= 64 else width)
+    for i in range(x, end):
         for channel in range(3):
-            store_u8(out + channel * out_plane + x, load_u8(pixels + x * step + channel))
+            store_u8(out + channel * out_plane + i, load_u8(pixels + i * step + channel))
+    if end < width:
+        value = load_u8x64(pixels + count - 64)
+        _put_canvas(out + end, out_plane, _split_rgbx_end(value) if step == 4 else _split_rgb_end(value))
+
+
+@helper
+def _put_canvas(out, plane, value):
+    """Write 16 columns of each channel."""
+    store(out, first_quarter(value))
+    store(out + plane, second_quarter(value))
+    store(out + 2 * plane, third_quarter(value))

@@ -152,8 +152,7 @@ def prefetch_for_write(typing, address):
     """Ask for the cache line at ``address``, to be written soon."""
 
     def generate(context, builder, signature, args):
-        byte = ir.IntType(8).as_pointer()
-        pointer = builder.inttoptr(args[0], byte)
+        pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
         _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, I32(1), I32(3), I32(1)])
         return context.get_dummy_value()
 
@@ -244,7 +243,7 @@ def _binary(operation):
 
 
 add, shift_right = _binary("add"), _binary("ashr")
-add_f32, subtract_f32, multiply_f32, divide_f32 = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+subtract_f32, multiply_f32 = _binary("fsub"), _binary("fmul")
 
 
 def _shift_left(count):
@@ -259,16 +258,6 @@ def _shift_left(count):
 
 
 shift_left_8, shift_left_16 = _shift_left(8), _shift_left(16)
-
-
-@intrinsic
-def negate_f32(typing, value):
-    """Change the sign."""
-
-    def generate(context, builder, signature, args):
-        return builder.fneg(args[0])
-
-    return value(value), generate
 
 
 @intrinsic

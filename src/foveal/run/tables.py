@@ -126,12 +126,13 @@ def _pillow_values(x: npt.NDArray[np.uint8], n: Normalization, mean: Floats, std
 
 def _bfloat16_steps(x: npt.NDArray[np.uint8], factor: float, mean: Floats, std: Floats) -> npt.NDArray[Any]:
     """Rescale and normalize, rounded to bfloat16 after each step, as torch computes in that dtype."""
+    scaled = _rounded_to_bfloat16(x.astype(np.float32) * np.float32(factor))
+    centered = _rounded_to_bfloat16(scaled - _rounded_to_bfloat16(mean))
+    return (centered / _rounded_to_bfloat16(std)).astype(ml_dtypes.bfloat16)
 
-    def rounded(value: npt.NDArray[Any]) -> Floats:
-        return value.astype(ml_dtypes.bfloat16).astype(np.float32)
 
-    scaled = rounded(x.astype(np.float32) * np.float32(factor))
-    return ((rounded(scaled - rounded(mean))) / rounded(std)).astype(ml_dtypes.bfloat16)
+def _rounded_to_bfloat16(value: npt.NDArray[Any]) -> Floats:
+    return value.astype(ml_dtypes.bfloat16).astype(np.float32)
 
 
 class Arithmetic(NamedTuple):
@@ -172,32 +173,43 @@ def arithmetic(normalization: Normalization, reference: str, dtype: str, copies:
 
 
 def _constants(form: int, normalization: Normalization) -> Floats:
-    """Constants (a, b, r, k) of a form for each channel."""
+    """Constants (a, r, s, k) of a form for each channel."""
     mean = np.array(normalization.mean if normalization.normalize else (0.0,) * 3)
     std = np.array(normalization.std if normalization.normalize else (1.0,) * 3)
     factor = normalization.factor if normalization.rescale else 1.0
-    a, b = mean.astype(np.float32), std.astype(np.float32)
-    if form == emit.SUBTRACT_DIVIDE and normalization.rescale:
-        a, b = a * np.float32(1.0 / factor), b * np.float32(1.0 / factor)
-    reciprocal = 1.0 / b.astype(np.float64)
     if form == emit.MULTIPLY_ADD:
-        a, b, reciprocal = -mean / std, std, factor / std
-    return np.stack([a, b, reciprocal, np.full(3, factor)], axis=1).astype(np.float32)
+        a, reciprocal = -mean / std, factor / std
+    else:
+        a, b = mean.astype(np.float32), std.astype(np.float32)
+        if form == emit.SUBTRACT_DIVIDE and normalization.rescale:
+            a, b = a * np.float32(1.0 / factor), b * np.float32(1.0 / factor)
+        elif form == emit.BFLOAT16_STEPS:
+            a, b = _rounded_to_bfloat16(a), _rounded_to_bfloat16(b)
+        reciprocal = 1.0 / b.astype(np.float64)
+    rest = reciprocal - reciprocal.astype(np.float32)
+    return np.stack([a, reciprocal, rest, np.full(3, factor)], axis=1).astype(np.float32)
 
 
 def _predicted(chosen: Arithmetic) -> npt.NDArray[Any]:
     """NumPy's result of a form, so that only the form that will be used is compiled."""
-    a, b, r, k = (chosen.constants[:, i : i + 1] for i in range(4))
-    x = np.tile(np.arange(256, dtype=np.float32), (3, 1))
+    a, r, s, k = (chosen.constants[:, i : i + 1].astype(np.float64) for i in range(4))
+    x = np.tile(np.arange(256, dtype=np.float64), (3, 1))
     if chosen.form == emit.MULTIPLY_ADD:
-        value: npt.NDArray[Any] = (x.astype(np.float64) * r + a).astype(np.float32)
+        value = (x * r + a).astype(np.float32)
     elif chosen.form == emit.SUBTRACT_DIVIDE:
-        value = (x - a) / b
+        value = _divided((x - a).astype(np.float32), r, s)
     elif chosen.form == emit.SCALE_SUBTRACT_DIVIDE:
-        value = (x / np.float32(255) - a) / b
+        scaled = _divided(x.astype(np.float32), emit.UNIT, emit.REST)
+        value = _divided((scaled - a).astype(np.float32), r, s)
     else:
-        value = _bfloat16_steps(x.astype(np.uint8), float(k[0, 0]), a, b)
+        scaled = _rounded_to_bfloat16((x * k).astype(np.float32))
+        value = _divided(_rounded_to_bfloat16((scaled - a).astype(np.float32)), r, s)
     return value.astype(chosen.values.dtype)
+
+
+def _divided(x: Floats, high: Any, low: Any) -> Floats:
+    """Return x * (high + low), the sum rounded once: float64 holds the product of two float32 exactly."""
+    return (x.astype(np.float64) * np.float64(high) + x * np.float32(low)).astype(np.float32)
 
 
 def _written(chosen: Arithmetic, copies: int) -> bool:
