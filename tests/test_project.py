@@ -1,6 +1,7 @@
 """The project around the code: versions, names, entry points, what import costs, and that tests need no network."""
 
 import ast
+import doctest
 import importlib.metadata
 import subprocess
 import sys
@@ -51,6 +52,13 @@ def test_console_script_is_installed():
 def test_readme_names_the_set_up_lines():
     readme = (ROOT / "README.md").read_text()
     assert [line for line in SET_UP if line not in readme] == []
+
+
+def test_readme_example_prints_what_it_says(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    results = doctest.testfile("README.md", module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
+    assert results.attempted
+    assert results.failed == 0
 
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.rglob("*.py")), ids=lambda path: path.stem)
