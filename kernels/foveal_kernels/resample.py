@@ -10,7 +10,7 @@ Names used here
     strip     8 rows after the horizontal pass, as 2 groups of 4 rows: strip[group][channel][x][row], a channel being
               one `plane`. It is what the vertical pass multiplies: 4 source rows side by side for each x.
     canvas    one row of bytes, row[channel][x], a channel again being one `plane`.
-Passes may write up to 31 bytes past a row's width; planes are wide enough.
+Passes may write up to 63 bytes past a row's width; planes are wide enough.
 
 Sources: Pillow 13.0.0, src/libImaging/Resample.c; torch 2.14.1, aten/src/ATen/native/cpu/UpSampleKernelAVXAntialias.h.
 """
@@ -34,6 +34,8 @@ from .simd import (
     load_u8x16,
     load_u8x64,
     odd_bytes,
+    pack_avx2,
+    pack_avx512,
     pair_shuffler,
     quarters,
     shift_left_8,
@@ -150,10 +152,26 @@ def _compile_multiply_add(dot, a, b, c, pixels, weights):
     return lambda dot, a, b, c, pixels, weights: chosen(dot, a, b, c, pixels, weights)
 
 
+def _pack(dot, a, b, c, d):
+    """Clip 4 vectors of sums to 0..255 and join them."""
+    raise NotImplementedError("compiled code only")
+
+
+@helper
+def _pack_generic(a, b, c, d):
+    return join_u8x32(join_u8x16(clip_to_u8(a), clip_to_u8(b)), join_u8x16(clip_to_u8(c), clip_to_u8(d)))
+
+
+@overload(_pack, jit_options=OPTIONS)
+def _compile_pack(dot, a, b, c, d):
+    chosen = {VNNI: pack_avx512, AVX2: pack_avx2}.get(dot.level, _pack_generic)
+    return lambda dot, a, b, c, d: chosen(a, b, c, d)
+
+
 @helper
 def _finish(a, b, c, shift):
-    """Combine the sums of the digits, shift and clip."""
-    return clip_to_u8(shift_right(add(add(a, shift_left_8(b)), shift_left_16(c)), shift))
+    """Combine the sums of the digits and shift; not yet clipped."""
+    return shift_right(add(add(a, shift_left_8(b)), shift_left_16(c)), shift)
 
 
 @helper
@@ -172,6 +190,25 @@ def _dot_pair(dot, data, second, step, weights, count, half, shift):
         data += step
         weights += group_bytes(dot.level, dot.digits)
     return _finish(a, b, c, shift), _finish(d, e, f, shift)
+
+
+@helper
+def _dot_four(dot, data, step, weights, count, half, shift):
+    """Multiply ``count`` groups of 4 neighbouring vectors with the same weights."""
+    zero = spread_i32(np.int32(0))
+    a, b, c = half, zero, zero
+    d, e, f = half, zero, zero
+    g, h, i = half, zero, zero
+    j, k, m = half, zero, zero
+    for _ in range(count):
+        a, b, c = _multiply_add(dot, a, b, c, load_u8x64(data), weights)
+        d, e, f = _multiply_add(dot, d, e, f, load_u8x64(data + 64), weights)
+        g, h, i = _multiply_add(dot, g, h, i, load_u8x64(data + 128), weights)
+        j, k, m = _multiply_add(dot, j, k, m, load_u8x64(data + 192), weights)
+        data += step
+        weights += group_bytes(dot.level, dot.digits)
+    left, right = _finish(a, b, c, shift), _finish(d, e, f, shift)
+    return _pack(dot, left, right, _finish(g, h, i, shift), _finish(j, k, m, shift))
 
 
 # ---- horizontal pass
@@ -239,12 +276,12 @@ def horizontal_pass(dot, taps, weights, strip, plane):
         c, d = _dot_taps(dot, taps, weights, x + 1, half, shift)
         e, f = _dot_taps(dot, taps, weights, x + 2, half, shift)
         g, h = _dot_taps(dot, taps, weights, x + 3, half, shift)
-        _put_strip(strip + 4 * x, plane, _by_channel(join_u8x32(join_u8x16(a, c), join_u8x16(e, g))), 4)
-        _put_strip(lower + 4 * x, plane, _by_channel(join_u8x32(join_u8x16(b, d), join_u8x16(f, h))), 4)
+        _put_strip(strip + 4 * x, plane, _by_channel(_pack(dot, a, c, e, g)), 4)
+        _put_strip(lower + 4 * x, plane, _by_channel(_pack(dot, b, d, f, h)), 4)
     for x in range(whole, width):
         a, b = _dot_taps(dot, taps, weights, x, half, shift)
-        _put_strip(strip + 4 * x, plane, _by_channel(join_u8x32(join_u8x16(a, a), join_u8x16(a, a))), 1)
-        _put_strip(lower + 4 * x, plane, _by_channel(join_u8x32(join_u8x16(b, b), join_u8x16(b, b))), 1)
+        _put_strip(strip + 4 * x, plane, _by_channel(_pack(dot, a, a, a, a)), 1)
+        _put_strip(lower + 4 * x, plane, _by_channel(_pack(dot, b, b, b, b)), 1)
 
 
 # ---- vertical pass
@@ -259,12 +296,10 @@ def vertical_pass(dot, strips, plane, weights, y, width, row, row_plane):
     for channel in range(3):
         data = strips + channel * plane
         out = row + channel * row_plane
-        for _ in range(0, width, 32):
-            left, right = _dot_pair(dot, data, 64, 3 * plane, packed, count, half, shift)
-            store(out, left)
-            store(out + 16, right)
-            data += 128
-            out += 32
+        for _ in range(0, width, 64):
+            store(out, _dot_four(dot, data, 3 * plane, packed, count, half, shift))
+            data += 256
+            out += 64
 
 
 @helper
@@ -311,9 +346,8 @@ def vertical_pass_on_source(dot, rows, last, weights, y, count, out):
             g, h, i = _multiply_add(dot, g, h, i, _low_words(upper, lower), packed)
             j, k, m = _multiply_add(dot, j, k, m, _high_words(upper, lower), packed)
             packed += group_bytes(dot.level, dot.digits)
-        upper = join_u8x16(_finish(a, b, c, shift), _finish(d, e, f, shift))
-        lower = join_u8x16(_finish(g, h, i, shift), _finish(j, k, m, shift))
-        store(out + x, _columns(join_u8x32(upper, lower)))
+        left, right = _finish(a, b, c, shift), _finish(d, e, f, shift)
+        store(out + x, _columns(_pack(dot, left, right, _finish(g, h, i, shift), _finish(j, k, m, shift))))
         x += 64
 
 

@@ -346,6 +346,40 @@ def clip_to_u8(typing, value):
 
 
 @intrinsic
+def pack_avx512(typing, a, b, c, d):
+    """4 vectors of 32-bit lanes -> 64 bytes in the same order, clipped to 0..255 (AVX-512BW packs)."""
+
+    def generate(context, builder, signature, args):
+        halves = [
+            _call(builder, "llvm.x86.avx512.packssdw.512", I16x32.ir, list(pair)) for pair in (args[:2], args[2:])
+        ]
+        packed = _call(builder, "llvm.x86.avx512.packuswb.512", U8x64.ir, halves)
+        # 16 bytes of the result hold 4 lanes of each vector
+        order = [16 * lane + 4 * vector + i for vector in range(4) for lane in range(4) for i in range(4)]
+        return _shuffle(builder, packed, _undefined(U8x64.ir), order)
+
+    return U8x64(I32x16, I32x16, I32x16, I32x16), generate
+
+
+@intrinsic
+def pack_avx2(typing, a, b, c, d):
+    """4 vectors of 32-bit lanes -> 64 bytes in the same order, clipped to 0..255 (AVX2 packs, as two halves)."""
+
+    def generate(context, builder, signature, args):
+        words, octets = ir.VectorType(ir.IntType(16), 16), ir.VectorType(ir.IntType(8), 32)
+        halves = []
+        for half in range(2):
+            lanes = range(8 * half, 8 * half + 8)
+            parts = [_shuffle(builder, value, _undefined(I32x16.ir), lanes) for value in args]
+            pairs = [_call(builder, "llvm.x86.avx2.packssdw", words, list(pair)) for pair in (parts[:2], parts[2:])]
+            halves.append(_call(builder, "llvm.x86.avx2.packuswb", octets, pairs))
+        order = [16 * lane + 4 * vector + i for vector in range(4) for lane in range(4) for i in range(4)]
+        return _shuffle(builder, *halves, order)
+
+    return U8x64(I32x16, I32x16, I32x16, I32x16), generate
+
+
+@intrinsic
 def u8_to_f32(typing, value):
     """Bytes -> float32 lanes."""
     result = Vector("f", 32, value.lanes)

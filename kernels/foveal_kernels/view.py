@@ -79,12 +79,12 @@ def _row_stride(width):
 
 @register_jitable
 def _strip_plane(width):
-    return ((width + 31) & ~31) * 4
+    return _rounded(width) * 4
 
 
 @register_jitable
 def canvas_plane(width):
-    """Return the bytes from a channel of a canvas row to the next: passes may write 31 bytes past a row's width."""
+    """Return the bytes from a channel of a canvas row to the next: passes may write 63 bytes past a row's width."""
     return _rounded(width) + 64
 
 

@@ -17,7 +17,7 @@ from foveal.run.buffers import aligned_empty, scratch
 from foveal.run.layout import layout_of
 from foveal.run.schedule import bands, run_all, thread_count
 from foveal.run.tables import arithmetic, axis_weights, compiled_emit, pack_axis, weight_bytes
-from foveal.types import DTYPES, Box, Size
+from foveal.types import DTYPES, Size
 from foveal_kernels import target
 from foveal_kernels import view as kernels
 from foveal_kernels.emit import layout_words
@@ -147,11 +147,22 @@ def _checked(out: object, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any
 
 
 class Passes(NamedTuple):
-    """The two passes of a resize; ``span`` is how many source rows a block of the vertical-first order reads."""
+    """The two passes of a resize.
+
+    Attributes
+    ----------
+    dot : Dot
+    horizontal, vertical : Weights
+    columns : tuple of int
+        First source column and number of columns that the horizontal pass reads: fewer than all where it is cropped.
+    span : int
+        Source rows that a block of the vertical-first order reads at most.
+    """
 
     dot: Any
     horizontal: Weights
     vertical: Weights
+    columns: tuple[int, int]
     span: int
 
 
@@ -189,9 +200,11 @@ def _passes(view: View, source: Size, reference: str, digits: int | None) -> Pas
         needed = (digits_needed(axis.weights, level) for axis in (across, down))
         digits = max(*needed, digit_counts(reference)[0])
     top, left, height, width = view.crop
-    horizontal = _slice(pack_axis(across, level, digits), left, width)
+    horizontal, first = _from_first_group(_slice(pack_axis(across, level, digits), left, width))
     vertical = _slice(pack_axis(down, level, digits), top, height)
-    return Passes(Dot(level=level, digits=digits), horizontal, vertical, _block_span(vertical))
+    end = 4 * (first + int(horizontal.groups.sum(axis=1).max()))
+    columns = (4 * first, min(end, source.width) - 4 * first)
+    return Passes(Dot(level=level, digits=digits), horizontal, vertical, columns, _block_span(vertical))
 
 
 def digit_counts(reference: str) -> tuple[int, ...]:
@@ -207,6 +220,12 @@ def _slice(weights: Weights, first: int, count: int) -> Weights:
     """Weights of the output samples inside a window: a crop after a resize costs nothing."""
     rows = slice(first, first + count)
     return Weights(weights.groups[rows], weights.packed[rows], weights.shift)
+
+
+def _from_first_group(weights: Weights) -> tuple[Weights, int]:
+    """Count groups of source samples from the first one that is read; return it too."""
+    first = int(weights.groups[:, 0].min())
+    return weights._replace(groups=weights.groups - np.array([first, 0], np.int32)), first
 
 
 def _block_span(vertical: Weights) -> int:
@@ -239,24 +258,31 @@ def run_view(
     source = _source(pixels)
     where = (prepared.canvas, prepared.emitter)
     if prepared.passes is None:
-        _place(source, view.crop, where, address, start, stop)
-    elif view.vertical_first:
-        _vertical_first(source, prepared.passes, where, address, start, stop)
-    else:
-        _horizontal_first(source, prepared.passes, where, address, start, stop)
+        top, left, height, width = view.crop
+        source = _columns(source._replace(rows=source.rows[top : top + height]), left, width)
+        _place(source, where, address, start, stop)
+        return
+    source = _columns(source, *prepared.passes.columns)
+    resample = _vertical_first if view.vertical_first else _horizontal_first
+    resample(source, prepared.passes, where, address, start, stop)
 
 
-def _place(source: Source, crop: Box, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
-    top, left, height, width = crop
-    rows = source.rows[top : top + height] + np.uint64(left * source.step % (1 << 64))
-    memory = Scratch(*scratch(kernels.place_scratch(width, where[0].width), 0))
-    kernels.place(source._replace(rows=rows, width=width), *where, memory, address, start, stop)
+def _columns(source: Source, first: int, count: int) -> Source:
+    """Return the source's columns ``first .. first + count``."""
+    if first == 0 and count == source.width:
+        return source
+    return source._replace(rows=source.rows + np.uint64(first * source.step % (1 << 64)), width=count)
+
+
+def _place(source: Source, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
+    memory = Scratch(*scratch(kernels.place_scratch(source.width, where[0].width), 0))
+    kernels.place(source, *where, memory, address, start, stop)
 
 
 def _horizontal_first(
     source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
 ) -> None:
-    dot, horizontal, vertical, _ = passes
+    dot, horizontal, vertical, *_ = passes
     window = kernels.window_groups(vertical.packed.shape[1], weight_bytes(*dot.values))
     size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, where[0].width)
     memory = Scratch(*scratch(size, kernels.BLOCK))
@@ -266,7 +292,7 @@ def _horizontal_first(
 def _vertical_first(
     source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
 ) -> None:
-    dot, horizontal, vertical, span = passes
+    dot, horizontal, vertical, _, span = passes
     staged = 0 if _is_interleaved(source) and (source.width - 1) * source.step + 3 >= kernels.VECTOR else span
     size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, where[0].width)
     memory = Scratch(*scratch(size, kernels.BLOCK + len(source.rows)))
