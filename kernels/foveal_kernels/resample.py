@@ -296,10 +296,14 @@ def vertical_pass(dot, strips, plane, weights, y, width, row, row_plane):
     for channel in range(3):
         data = strips + channel * plane
         out = row + channel * row_plane
-        for _ in range(0, width, 64):
-            store(out, _dot_four(dot, data, 3 * plane, packed, count, half, shift))
+        x = 0
+        while x + 32 < width:
+            store(out + x, _dot_four(dot, data, 3 * plane, packed, count, half, shift))
             data += 256
-            out += 64
+            x += 64
+        if x < width:
+            left, right = _dot_pair(dot, data, 64, 3 * plane, packed, count, half, shift)
+            store(out + x, _pack(dot, left, right, left, right))
 
 
 @helper

@@ -5,6 +5,7 @@ An index out of bounds in a kernel is a segmentation fault, so sizes, dtypes and
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,12 +82,11 @@ def run_batch(
         raise OptionError(f"dtype is {dtype[:40]!r}: it must be one of {', '.join(PRIMARY_DTYPES)}")
     count = thread_count(threads)
     result = aligned_empty(batch.shape, DTYPES[dtype]) if out is None else _checked(out, batch.shape, dtype)
-    ends = np.cumsum([plan.elements for plan in batch.plans])
-    starts = [int(end) - plan.elements for end, plan in zip(ends, batch.plans, strict=True)]
-    addresses = [result.ctypes.data + start * result.itemsize for start in starts]
+    sizes = [plan.elements * result.itemsize for plan in batch.plans]
+    addresses = accumulate(sizes[:-1], initial=result.ctypes.data)
     jobs = [_Image(*each, normalization, dtype) for each in zip(batch.plans, load, addresses, strict=True)]
     if count == 1 or len(jobs) >= count:
-        run_all([partial(job.run) for job in jobs], count)
+        run_all([job.run for job in jobs], count)
         return result
     pixels = run_all([job.decode for job in jobs], count)
     run_all([task for job, image in zip(jobs, pixels, strict=True) for task in job.banded(image, count)], count)
