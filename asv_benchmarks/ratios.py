@@ -260,6 +260,8 @@ def main() -> int:
     failed = [line for line in lines if line.passed is False]
     if tables:
         print(f"\n{len(lines)} lines, {len(failed)} failed")
+        for line in failed:
+            print(f"- {line.part}: {line.what}")
     return 1 if any(line.differing or not arguments.ignore_speed for line in failed) else 0
 
 

@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib.metadata
+import re
 import subprocess
 import sys
 import tomllib
@@ -52,6 +53,12 @@ def test_console_script_is_installed():
 def test_readme_names_the_set_up_lines():
     readme = (ROOT / "README.md").read_text()
     assert [line for line in SET_UP if line not in readme] == []
+
+
+def test_contributing_describes_every_module():
+    described = set(re.findall(r"\w+\.py", (ROOT / "CONTRIBUTING.md").read_text()))
+    modules = {path.name for folder in ("src", "kernels") for path in (ROOT / folder).rglob("*.py")}
+    assert {name for name in modules if not name.startswith("__")} - described == set()
 
 
 def test_readme_example_prints_what_it_says(monkeypatch):

@@ -89,8 +89,8 @@ class _Files:
     def load(self, key):
         try:
             return pickle.loads(self._path(key).read_bytes())
-        except FileNotFoundError:
-            return None
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            return None  # not there, or damaged by whatever damages files: compiled again and replaced
 
     def save(self, key, data):
         handle, temporary = tempfile.mkstemp(dir=self._directory)

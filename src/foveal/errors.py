@@ -1,7 +1,7 @@
 """The errors that Foveal raises: one family, each also the builtin that fits.
 
 Whatever bad input causes is a ``ValueError`` (a server answers 400); a model that nobody knows is a ``LookupError``.
-A message is one line and names the item, the value, the limit and the rule. It never holds a payload or an object's repr.
+A message is one line and names the item, the value, the limit and the rule. It never holds a payload or a repr.
 """
 
 __all__ = [

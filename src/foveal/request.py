@@ -82,6 +82,6 @@ def _named(index: int, action: Callable[[], Result]) -> Result:
     try:
         return action()
     except ImageSizeError as error:
-        raise ImageSizeError(f"image {index} is {error}") from None
+        raise ImageSizeError(f"image {index} is {error}") from error
     except FovealError as error:
-        raise type(error)(f"image {index}: {error}") from None
+        raise type(error)(f"image {index}: {error}") from error

@@ -40,6 +40,6 @@ DTYPES: dict[str, np.dtype] = {
 
 
 def dtype_name(dtype: object) -> str:
-    """Return the name of a dtype given as a name, a NumPy dtype or a scalar type (``"torch.bfloat16"`` is understood)."""
+    """Return the name of a dtype: of a NumPy dtype, a scalar type, or a name, ``"torch.bfloat16"`` included."""
     text = str(dtype) if isinstance(dtype, str) else str(np.dtype(dtype))  # type: ignore[call-overload]
     return text.removeprefix("torch.")

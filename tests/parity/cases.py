@@ -609,6 +609,6 @@ def cases_of(name: str, family: Family) -> list[Case]:
     return cases
 
 
-UNSUPPORTED = {"budget_reversed": "min_pixels", "edges_bounded": "longest_edge"}
+UNSUPPORTED = {"edges_bounded": "longest_edge"}
 """Options that transformers takes and Foveal refuses on purpose, and the word that the refusal must hold."""
 CASES = [case for name, family in FAMILIES.items() for case in cases_of(name, family)]

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from foveal.errors import OptionError, SpecError
+from foveal.errors import SpecError
+from foveal.plan.make import make_plan
 from foveal.spec import load, match, read_checkpoint, resolve
 
 QWEN = {"image_processor_type": "Qwen2VLImageProcessor"}
@@ -181,10 +182,6 @@ def test_counts_come_from_the_model(tmp_path):
             "preprocessor_config.json: min_pixels=10: size is 5, which has no shortest_edge (qwen2_vl)",
         ),
         (
-            {"min_pixels": 10, "max_pixels": 5},
-            "preprocessor_config.json: min_pixels 10 exceeds max_pixels 5 (qwen2_vl)",
-        ),
-        (
             {"image_std": [1, float("nan"), 1]},
             "preprocessor_config.json: image_std=[1, nan, 1]: expected finite numbers (qwen2_vl)",
         ),
@@ -212,9 +209,10 @@ def test_a_wrong_config_is_named(tmp_path):
         spec(tmp_path)
 
 
-def test_an_override_is_blamed_before_the_file(qwen):
-    with pytest.raises(OptionError, match=r"^min_pixels 9000 exceeds max_pixels 7840 \(qwen2_vl\)$"):
-        spec(qwen(max_pixels=7840), {"min_pixels": 9000})
+def test_a_maximum_below_the_minimum_wins(qwen):
+    """As in transformers: servers lower the maximum alone, below a published minimum."""
+    resolved = spec(qwen(max_pixels=7840), {"min_pixels": 9000})
+    assert make_plan(resolved, 480, 640).tensors[0].values == ((1, 4, 6),)
 
 
 def test_no_directory(tmp_path):

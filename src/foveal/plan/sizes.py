@@ -24,7 +24,7 @@ def smart_resize(height: int, width: int, *, factor: int, min_pixels: int, max_p
     factor : int
         Both sides of the result are multiples of it.
     min_pixels, max_pixels : int
-        Budget. An image with one side of less than a factor may exceed it.
+        Budget. An image with one side of less than a factor may exceed it; a maximum below the minimum wins.
     max_aspect : int
         Longest side divided by shortest.
 

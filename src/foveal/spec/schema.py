@@ -80,11 +80,6 @@ class SmartResize(Step, frozen=True, tag="smart_resize"):
     max_aspect: Positive
     filter: Filter
 
-    def __post_init__(self) -> None:
-        """Refuse an empty budget."""
-        if self.min_pixels > self.max_pixels:
-            raise ValueError(f"min_pixels {self.min_pixels} exceeds max_pixels {self.max_pixels}")
-
 
 class ResizeSize(Strict, frozen=True):
     """Either the length of the shorter edge, or height and width."""

@@ -1,0 +1,134 @@
+"""Output buffers and dtypes, and what is refused."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import foveal
+from foveal.errors import MediaError, OptionError, OutputError
+from foveal.media.pixels import Pixels
+from foveal.run import execute, info, resize
+from foveal.run.buffers import aligned_empty
+
+IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def pre():
+    return foveal.Preprocessor.from_spec("qwen2_vl")
+
+
+def test_aligned_memory():
+    for shape, dtype in (((3, 5, 7), np.float32), ((11,), ml_dtypes.bfloat16), ((4, 1), np.uint8)):
+        array = aligned_empty(shape, dtype)
+        assert array.shape == shape
+        assert array.dtype == dtype
+        assert array.ctypes.data % 64 == 0
+        assert array.flags.c_contiguous
+
+
+def test_results_are_aligned(pre):
+    assert pre(IMAGE)["pixel_values"].ctypes.data % 64 == 0
+
+
+def test_out_is_written_and_returned(pre):
+    shape = pre.plan(60, 90).shape
+    want = pre(IMAGE)["pixel_values"]
+    for out in (np.empty(shape, np.float32), aligned_empty(shape, np.float32)):
+        out.fill(np.nan)
+        result = pre(IMAGE, out=out)
+        assert result["pixel_values"] is out
+        np.testing.assert_array_equal(out, want)
+
+
+def test_out_unaligned_in_the_middle_of_other_memory(pre):
+    shape = pre.plan(60, 90).shape
+    size = int(np.prod(shape))
+    memory = np.full(4 * size + 64, 0x5A, np.uint8)
+    out = memory[12 : 12 + 4 * size].view(np.float32).reshape(shape)
+    pre(IMAGE, out=out)
+    np.testing.assert_array_equal(out, pre(IMAGE)["pixel_values"])
+    assert (memory[:12] == 0x5A).all()
+    assert (memory[12 + 4 * size :] == 0x5A).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda shape: np.empty((shape[0], 7), np.float32), r"^out has shape \(24, 7\), this call needs \(24, 1176\)$"),
+        (lambda shape: np.empty(shape, np.float64), r"^out has dtype float64, this call needs float32$"),
+        (lambda shape: np.empty(shape, ml_dtypes.bfloat16), r"^out has dtype bfloat16, this call needs float32$"),
+        (lambda shape: np.empty(shape, ">f4"), r"^out has dtype >f4, this call needs float32$"),
+        (lambda shape: np.empty(shape[::-1], np.float32).T, r"^out must be C-contiguous and writeable$"),
+        (lambda shape: np.empty((shape[0], 2352), np.float32)[:, ::2], r"^out must be C-contiguous and writeable$"),
+        (lambda shape: np.broadcast_to(np.float32(0), shape), r"^out must be C-contiguous and writeable$"),
+        (lambda shape: [0.0], r"^out must be a NumPy array$"),
+    ],
+)
+def test_a_wrong_out_is_refused(pre, make, text):
+    with pytest.raises(OutputError, match=text):
+        pre(IMAGE, out=make(pre.plan(60, 90).shape))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", ml_dtypes.bfloat16, np.dtype(ml_dtypes.bfloat16), "torch.bfloat16"])
+def test_bfloat16_is_the_rounded_float32(pre, dtype):
+    want = pre(IMAGE)["pixel_values"].astype(ml_dtypes.bfloat16)
+    got = pre(IMAGE, dtype=dtype)["pixel_values"]
+    assert got.dtype == ml_dtypes.bfloat16
+    assert got.tobytes() == want.tobytes()
+
+
+def test_uint8_is_what_is_normalized(pre):
+    raw = pre(IMAGE, dtype="uint8")["pixel_values"].astype(np.float32)
+    channel = raw.reshape(len(raw), 3, -1)
+    mean, std = np.float32(pre.spec.image.normalize.mean), np.float32(pre.spec.image.normalize.std)
+    value = (channel - mean[:, None] * np.float32(255)) / (std[:, None] * np.float32(255))
+    np.testing.assert_array_equal(value.reshape(raw.shape), pre(IMAGE)["pixel_values"])
+
+
+def test_float32_of_a_bfloat16_model():
+    pre = foveal.Preprocessor.from_spec("llama4")
+    assert pre.dtype == "bfloat16"
+    want = pre(IMAGE)["pixel_values"].astype(np.float32)
+    np.testing.assert_array_equal(pre(IMAGE, dtype=np.float32)["pixel_values"], want)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", "complex128", np.float64])
+def test_other_dtypes_are_refused(pre, dtype):
+    name = np.dtype(dtype).name
+    with pytest.raises(OptionError, match=rf"^dtype is '{name}': it must be one of float32, bfloat16, uint8$"):
+        pre(IMAGE, dtype=dtype)
+
+
+def test_a_dtype_that_is_none():
+    with pytest.raises(OptionError, match=r"^dtype must be float32, bfloat16 or uint8$"):
+        foveal.Preprocessor.from_spec("qwen2_vl")(IMAGE, dtype=object())
+
+
+def test_an_image_larger_than_its_header_never_reaches_a_kernel(pre):
+    plan = pre.plan(IMAGE)
+    rows = (IMAGE.ctypes.data + np.arange(30) * IMAGE.strides[0]).astype(np.uint64)
+    smaller = Pixels(30, 90, rows, 3, (0, 1, 2), None, (255, 255, 255), IMAGE)
+    with pytest.raises(MediaError, match=r"^decoded to 30x90 \(height x width\), its header says 60x90$"):
+        execute.run_batch(plan, pre.normalization, [lambda: smaller], "float32")
+
+
+def test_resize_alone():
+    result = resize(IMAGE, (30, 40))
+    assert result.shape == (3, 30, 40)
+    assert result.dtype == np.uint8
+    out = np.empty((3, 30, 40), np.uint8)
+    assert resize(IMAGE, (30, 40), out=out) is out
+    np.testing.assert_array_equal(out, result)
+    for wrong in ({"filter": "box"}, {"reference": "opencv"}):
+        with pytest.raises(OptionError, match=r"^filter must be one of"):
+            resize(IMAGE, (30, 40), **wrong)
+    with pytest.raises(OptionError, match=r"^size is 0x40 \(height x width\): it must be at least 1x1$"):
+        resize(IMAGE, (0, 40))
+
+
+def test_what_a_process_runs_on():
+    facts = info()
+    assert facts["level"] in facts["levels"]
+    assert facts["threads"] >= 1
+    assert facts["versions"]["numba"]
