@@ -1,33 +1,34 @@
-"""Canvas row -> normalized values in any layout and dtype.
+"""Canvas rows -> normalized values in any layout and dtype.
 
 Every layout is separable: the place of (channel, row, column) is ``A[channel] + R[row] + C[column]``, where ``C``
 comes in runs (a patch, a tile or a whole row wide). Patches in merge blocks, tiles, padded canvases and planar images
 differ in three small tables and a run length, so one function writes them all, and no other kernel knows a layout.
 
-The function is compiled once for each (form, dtype, copies) and called through its C address: kernels that resample
-then need no variant of their own for each, so the number of compiled kernels is a sum and not a product.
+Rows of a patch follow one another in the output. They are therefore emitted together, a patch at a time and one copy
+after the other, so that memory is written from front to back: a single stream of stores reaches memory three times as
+fast as two that alternate (144 MB: 5.3 ms against 17.5 ms on Zen 4).
+
+The function is compiled once for each (form, dtype) and called through its C address: kernels that resample then need
+no variant of their own for each, so the number of compiled kernels is a sum and not a product.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core import types
-from numba.core.extending import overload
+from numba.core.extending import overload, register_jitable
 
 from .compile import OPTIONS, callback, helper
 from .simd import (
     f32_to_bf16,
     fused_multiply_add,
     load_u8,
-    load_u8x8,
     load_u8x16,
     load_u16,
     load_u32,
     load_word,
     multiply_f32,
-    prefetch_for_write,
     round_to_bf16,
-    spread_f32x8,
     spread_f32x16,
     store,
     store_u8,
@@ -59,27 +60,29 @@ TABLE = 5
 UNIT = np.float32(1 / 255)
 REST = np.float32(1 / 255 - float(UNIT))
 
-Emit = static("Emit", "form", "dtype", "copies")
+Emit = static("Emit", "form", "dtype")
 
-# Words of a layout, read by `emit_row`: see `layout_words`.
-PLANE, RUN, RUNS, COLUMNS, CHANNELS, GAP, CONSTANTS, VALUES = range(8)
+# Words of a layout, read by `emit_rows`: see `layout_words`.
+PLANE, BAND, RUN, RUNS, COLUMNS, CHANNELS, COPIES, GAP, CONSTANTS, VALUES = range(10)
 
 
-def layout_words(plane, run, columns, channels, gap, constants, values):
+def layout_words(plane, band, run, columns, channels, copies, gap, constants, values):
     """Return the tables of a layout as machine words; whoever keeps the words must keep the arrays too.
 
     Parameters
     ----------
     plane : int
-        Bytes from a channel of the canvas row to the next.
+        Bytes from a channel of a canvas row to the next.
+    band : int
+        Rows that are emitted together: those of a square patch, or 1.
     run : int
         Columns in a run.
     columns : int64[runs]
         Byte offset of the first column of each run, ``C``.
     channels : int64[3]
         Byte offset of each channel, ``A``.
-    gap : int
-        Bytes between the copies of a value.
+    copies, gap : int
+        How often a value is written, and the bytes between.
     constants : float32[3, 4]
         Of the arithmetic form, see above.
     values : dtype[3, 256]
@@ -87,11 +90,22 @@ def layout_words(plane, run, columns, channels, gap, constants, values):
 
     Returns
     -------
-    int64[8]
+    int64[10]
     """
     arrays = (columns, channels, constants, values)
     addresses = [array.ctypes.data for array in arrays]
-    return np.array([plane, run, len(columns), *addresses[:2], gap, *addresses[2:]], np.int64)
+    return np.array([plane, band, run, len(columns), *addresses[:2], copies, gap, *addresses[2:]], np.int64)
+
+
+@register_jitable
+def _patch_bytes(side):
+    """Return the bytes in which the rows of a patch are put together."""
+    return 3 * side * side + 16
+
+
+def band_bytes(plane, band):
+    """Return the bytes of a band of canvas rows, and of the room for two patches behind it."""
+    return 3 * plane * band + 2 * _patch_bytes(band) + 64
 
 
 class Constants(NamedTuple):
@@ -190,129 +204,127 @@ def _item_bytes(emit):
 
 
 @helper
-def _put(emit, out, gap, ahead, value):
-    """Write a vector, and its copies; ask for the same place of the next row where copies make stores the bottleneck.
-
-    Measured: 6 to 9 % faster for patches with two copies; 0 to 4 % slower for planar images and tiles.
-    """
-    for copy in range(emit.copies):
-        if emit.copies > 1:
-            prefetch_for_write(out + copy * gap + ahead)
-        store(out + copy * gap, value)
+def _put(emit, row, x, out, constants):
+    store(out + x * _item_bytes(emit), _as_dtype(emit, load_u8x16(row + x), constants))
 
 
 @helper
-def _run_of_16(emit, row, count, out, gap, ahead, constants):
+def _emit_run(emit, row, count, out, constants):
     """At least 16 columns; the last vector overlaps the one before, so that nothing outside the run is written."""
-    item = _item_bytes(emit)
     x = np.intp(0)
     while x + 64 <= count:
-        _put(emit, out + x * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x), constants))
-        _put(emit, out + (x + 16) * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x + 16), constants))
-        _put(emit, out + (x + 32) * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x + 32), constants))
-        _put(emit, out + (x + 48) * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x + 48), constants))
+        _put(emit, row, x, out, constants)
+        _put(emit, row, x + 16, out, constants)
+        _put(emit, row, x + 32, out, constants)
+        _put(emit, row, x + 48, out, constants)
         x += 64
     while x < count:
         x = min(x, count - 16)
-        _put(emit, out + x * item, gap, ahead, _as_dtype(emit, load_u8x16(row + x), constants))
+        _put(emit, row, x, out, constants)
         x += 16
 
 
 @helper
-def _run_of_8(emit, row, count, out, gap, ahead, constants):
-    """8 to 16 columns as two overlapping vectors: a patch of 14."""
-    for x in (np.intp(0), count - 8):
-        _put(emit, out + x * _item_bytes(emit), gap, ahead, _as_dtype(emit, load_u8x8(row + x), constants))
-
-
-@helper
-def _run_of_any(emit, row, count, out, gap, values):
+def _look_up_run(emit, row, count, out, values):
     """Any number of columns, from the table."""
     for x in range(count):
         byte = np.intp(load_u8(row + x))
-        for copy in range(emit.copies):
-            at = out + copy * gap + x * _item_bytes(emit)
-            if emit.dtype == FLOAT32:
-                store_u32(at, load_u32(values + 4 * byte))
-            elif emit.dtype == BFLOAT16:
-                store_u16(at, load_u16(values + 2 * byte))
-            else:
-                store_u8(at, load_u8(values + byte))
-
-
-# ---- one row
+        at = out + x * _item_bytes(emit)
+        if emit.dtype == FLOAT32:
+            store_u32(at, load_u32(values + 4 * byte))
+        elif emit.dtype == BFLOAT16:
+            store_u16(at, load_u16(values + 2 * byte))
+        else:
+            store_u8(at, load_u8(values + byte))
 
 
 @helper
-def _constant(table, index):
-    return np.uint32(load_u32(table + 4 * index)).view(np.float32)
+def _join_patch(canvas, plane, run, count, out):
+    """Put the runs of ``count`` rows one after another, for each channel; up to 15 bytes behind are written too."""
+    for channel in range(3):
+        row = canvas + channel * plane
+        for _ in range(count):
+            for x in range(0, run, 16):
+                store(out + x, load_u8x16(row + x))
+            row += 3 * plane
+            out += run
+
+
+# ---- rows
 
 
 @helper
-def _constants_16(table):
-    a, r = spread_f32x16(_constant(table, 0)), spread_f32x16(_constant(table, 1))
-    s, k = spread_f32x16(_constant(table, 2)), spread_f32x16(_constant(table, 3))
+def _constants_of(address):
+    a, r = _spread(address), _spread(address + 4)
+    s, k = _spread(address + 8), _spread(address + 12)
     return Constants(a, r, s, k, spread_f32x16(UNIT), spread_f32x16(REST))
 
 
 @helper
-def _constants_8(table):
-    a, r = spread_f32x8(_constant(table, 0)), spread_f32x8(_constant(table, 1))
-    s, k = spread_f32x8(_constant(table, 2)), spread_f32x8(_constant(table, 3))
-    return Constants(a, r, s, k, spread_f32x8(UNIT), spread_f32x8(REST))
+def _spread(address):
+    return spread_f32x16(np.uint32(load_u32(address)).view(np.float32))
 
 
 @helper
-def emit_row(emit, layout, row, out, ahead):
-    """Write one canvas row.
+def emit_rows(emit, layout, canvas, out, count):
+    """Write canvas rows that follow one another in the output.
 
     Parameters
     ----------
     emit : Emit
     layout : intp
         Address of the words of `layout_words`.
-    row : intp
-        Address of the canvas row, uint8[3][plane].
+    canvas : intp
+        Address of the first canvas row, uint8[count][3][plane]; `band_bytes` says how much memory there must be.
     out : intp
-        Address of channel 0, column 0 of this row: base + R[row].
-    ahead : intp
-        Bytes from there to the next row's.
+        Address of channel 0, column 0 of the first row: base + R[row].
+    count : intp
+        Rows, at most a band.
     """
-    plane, run, runs = load_word(layout + 8 * PLANE), load_word(layout + 8 * RUN), load_word(layout + 8 * RUNS)
+    plane, band = load_word(layout + 8 * PLANE), load_word(layout + 8 * BAND)
+    run, runs = load_word(layout + 8 * RUN), load_word(layout + 8 * RUNS)
     columns, channels = load_word(layout + 8 * COLUMNS), load_word(layout + 8 * CHANNELS)
-    gap, values = load_word(layout + 8 * GAP), load_word(layout + 8 * VALUES)
-    for channel in range(3):
-        data = row + channel * plane
-        start = out + load_word(channels + 8 * channel)
-        constants = load_word(layout + 8 * CONSTANTS) + 16 * channel
-        if emit.form == TABLE or run < 8:
-            table = values + channel * 256 * _item_bytes(emit)
-            for i in range(runs):
-                _run_of_any(emit, data + i * run, run, start + load_word(columns + 8 * i), gap, table)
-        elif run < 16:
-            vectors = _constants_8(constants)
-            for i in range(runs):
-                _run_of_8(emit, data + i * run, run, start + load_word(columns + 8 * i), gap, ahead, vectors)
+    copies, gap = load_word(layout + 8 * COPIES), load_word(layout + 8 * GAP)
+    constants, values = load_word(layout + 8 * CONSTANTS), load_word(layout + 8 * VALUES)
+    size = run * count
+    patch, next_patch = canvas, canvas + 3 * plane * band
+    if count > 1:
+        patch = next_patch + _patch_bytes(band)
+        _join_patch(canvas, plane, run, count, patch)
+    for i in range(runs):
+        if count > 1:
+            # One patch ahead: what was just written in pieces cannot be read at once, and would stall.
+            if i + 1 < runs:
+                _join_patch(canvas + (i + 1) * run, plane, run, count, next_patch)
         else:
-            wide = _constants_16(constants)
-            for i in range(runs):
-                _run_of_16(emit, data + i * run, run, start + load_word(columns + 8 * i), gap, ahead, wide)
+            patch = canvas + i * run
+        start = out + load_word(columns + 8 * i)
+        for channel in range(3):
+            data = patch + channel * (size if count > 1 else plane)
+            at = start + load_word(channels + 8 * channel)
+            for _ in range(copies):
+                if emit.form == TABLE or size < 16:
+                    _look_up_run(emit, data, size, at, values + channel * 256 * _item_bytes(emit))
+                else:
+                    _emit_run(emit, data, size, at, _constants_of(constants + 16 * channel))
+                at += gap
+        patch, next_patch = next_patch, patch
 
 
 EMIT_SIGNATURE = types.void(types.intp, types.intp, types.intp, types.intp)
 
 
-def compile_emit(form, dtype, copies):
-    """Compile `emit_row` for a form, dtype and number of copies.
+def compile_emit(form, dtype):
+    """Compile `emit_rows` for a form and dtype.
 
     Returns
     -------
     CFunc
-        C function ``void (layout, row, out, ahead)``; keep it as long as its ``address`` is used.
+        C function ``void (layout, canvas, out, count)``; keep it as long as its ``address`` is used.
     """
-    emit = Emit(form=form, dtype=dtype, copies=copies)
+    emit = Emit(form=form, dtype=dtype)
 
-    def emit_row_at(layout, row, out, ahead):
-        emit_row(emit, layout, row, out, ahead)
+    def emit_rows_at(layout, canvas, out, count):
+        emit_rows(emit, layout, canvas, out, count)
 
-    return callback(EMIT_SIGNATURE, emit_row_at)
+    return callback(EMIT_SIGNATURE, emit_rows_at)

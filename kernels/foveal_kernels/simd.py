@@ -39,10 +39,10 @@ class VectorModel(models.PrimitiveModel):
         super().__init__(manager, vector, vector.ir)
 
 
-U8x8, U8x16, U8x32, U8x64 = (Vector("i", 8, lanes) for lanes in (8, 16, 32, 64))
+U8x16, U8x32, U8x64 = (Vector("i", 8, lanes) for lanes in (16, 32, 64))
 I16x32 = Vector("i", 16, 32)
 I32x16 = Vector("i", 32, 16)
-F32x8, F32x16 = (Vector("f", 32, lanes) for lanes in (8, 16))
+F32x16 = Vector("f", 32, 16)
 
 
 def _pointer(builder, address, kind):
@@ -94,7 +94,7 @@ def loader(vector):
     return load
 
 
-load_u8x8, load_u8x16, load_u8x64 = loader(U8x8), loader(U8x16), loader(U8x64)
+load_u8x16, load_u8x64 = loader(U8x16), loader(U8x64)
 
 
 @intrinsic
@@ -147,18 +147,6 @@ load_u32, store_u32 = _scalar(32, types.uint32)
 load_word, _ = _scalar(64, types.int64)
 
 
-@intrinsic
-def prefetch_for_write(typing, address):
-    """Ask for the cache line at ``address``, to be written soon."""
-
-    def generate(context, builder, signature, args):
-        pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, I32(1), I32(3), I32(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
-
-
 # ---- lanes
 
 
@@ -175,8 +163,9 @@ def spreader(vector, number):
     return spread
 
 
+spread_u8 = spreader(U8x64, types.uint8)
 spread_i32 = spreader(I32x16, types.int32)
-spread_f32x8, spread_f32x16 = spreader(F32x8, types.float32), spreader(F32x16, types.float32)
+spread_f32x16 = spreader(F32x16, types.float32)
 
 
 def word_spreader(vector):

@@ -11,6 +11,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from .compile import helper, kernel
+from .emit import band_bytes
 from .resample import (
     deinterleave,
     gather_taps,
@@ -20,7 +21,7 @@ from .resample import (
     vertical_pass,
     vertical_pass_on_source,
 )
-from .simd import call_at, store_u8
+from .simd import call_at, spread_u8, store
 from .source import is_interleaved, row_bytes, stage_row
 from .weights import group_bytes
 
@@ -44,11 +45,24 @@ class Canvas(NamedTuple):
 
 
 class Emitter(NamedTuple):
-    """The compiled `emit_row` of this output, the words of its layout, and ``R`` in bytes for each canvas row."""
+    """How canvas rows are written.
+
+    Attributes
+    ----------
+    address : int
+        Of the compiled `emit_rows`.
+    words : int64[10]
+        Its layout.
+    rows : int64[height]
+        ``R`` in bytes for each canvas row.
+    band : int
+        Rows that are emitted together, from a multiple of it on.
+    """
 
     address: int
     words: np.ndarray
     rows: np.ndarray
+    band: int
 
 
 class Scratch(NamedTuple):
@@ -94,55 +108,48 @@ def window_groups(packed_bytes, bytes_a_group):
     return (packed_bytes // bytes_a_group + 2 + SPARE_GROUPS) & ~1
 
 
-def horizontal_first_scratch(width, resized_width, window, canvas_width):
+def horizontal_first_scratch(width, resized_width, window, canvas_width, band):
     """Return the bytes of scratch memory that `resample_horizontal_first` needs."""
     strips = window * 3 * _strip_plane(resized_width) + 64
-    return 64 + _taps_bytes(width) + BLOCK * _row_stride(width) + strips + 3 * canvas_plane(canvas_width)
+    rows = BLOCK * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
+    return 64 + _taps_bytes(width) + rows + strips
 
 
-def vertical_first_scratch(width, resized_width, staged_rows, canvas_width):
+def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band):
     """Return the bytes of scratch memory that `resample_vertical_first` needs."""
     strip = 6 * _strip_plane(resized_width) + 64
-    rows = (BLOCK + staged_rows) * _row_stride(width)
-    return 64 + _taps_bytes(width) + rows + strip + 3 * canvas_plane(canvas_width)
+    rows = (BLOCK + staged_rows) * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
+    return 64 + _taps_bytes(width) + rows + strip
 
 
-def place_scratch(width, canvas_width):
+def place_scratch(width, canvas_width, band):
     """Return the bytes of scratch memory that `place` needs."""
-    return 64 + _row_stride(width) + 3 * canvas_plane(canvas_width)
+    return 64 + _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
 
 
 # ---- canvas rows
 
 
 @helper
-def _fill(out, count, value):
-    for i in range(count):
-        store_u8(out + i, value)
+def _fill(row, plane, first, last, canvas):
+    """Set the columns ``first .. last`` of a canvas row to the canvas colour, and up to 63 behind them."""
+    if first < last:
+        red, green = spread_u8(np.uint8(canvas.red)), spread_u8(np.uint8(canvas.green))
+        blue = spread_u8(np.uint8(canvas.blue))
+        for x in range(first, last, 64):
+            store(row + x, red)
+            store(row + plane + x, green)
+            store(row + 2 * plane + x, blue)
 
 
 @helper
-def _fill_canvas(row, plane, first, count, canvas):
-    """Set columns of a canvas row to the canvas colour."""
-    _fill(row + first, count, np.uint8(canvas.red))
-    _fill(row + plane + first, count, np.uint8(canvas.green))
-    _fill(row + 2 * plane + first, count, np.uint8(canvas.blue))
-
-
-@helper
-def _fill_sides(row, plane, width, canvas):
-    """Set the columns left and right of the window; passes may have written past its width."""
-    if canvas.width > width:
-        _fill_canvas(row, plane, 0, canvas.left, canvas)
-        right = canvas.left + width
-        _fill_canvas(row, plane, right, canvas.width - right, canvas)
-
-
-@helper
-def _emit(emitter, row, out, y, stop):
-    here = emitter.rows[y]
-    ahead = emitter.rows[y + 1] - here if y + 1 < stop else 0
-    call_at(emitter.address, np.intp(emitter.words.ctypes.data), row, out + here, np.intp(ahead))
+def _emit_full_band(emitter, band, rows, out, y, stop):
+    """Emit the band if canvas row ``y`` completes it or is the last; return the number of rows that wait."""
+    if (y + 1) % emitter.band and y + 1 < stop:
+        return rows
+    address = out + emitter.rows[y + 1 - rows]
+    call_at(emitter.address, np.intp(emitter.words.ctypes.data), band, address, np.intp(rows))
+    return np.intp(0)
 
 
 @helper
@@ -181,12 +188,13 @@ def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter
     taps = _aligned(scratch.memory)
     stage = taps + _taps_bytes(source.width)
     strips = stage + BLOCK * _row_stride(source.width)
-    row = strips + window * group + 64
+    band = strips + window * group + 64
+    waiting = np.intp(0)
     done = np.intp(vertical.groups[min(max(start - canvas.top, 0), height - 1), 0]) & ~1
     first = done  # group at the start of the window; groups first .. done are there
-    blank = False
     for y in range(start, stop):
         v = y - canvas.top
+        row = band + waiting * 3 * row_plane
         if 0 <= v < height:
             needed = np.intp(vertical.groups[v, 0])
             while done < needed + vertical.groups[v, 1]:
@@ -198,13 +206,12 @@ def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter
                 horizontal_pass(dot, taps, horizontal, strips + (done - first) * group, plane)
                 done += 2
             data = strips + (needed - first) * group
+            _fill(row, row_plane, 0, canvas.left, canvas)
             vertical_pass(dot, data, plane, vertical, v, width, row + canvas.left, row_plane)
-            _fill_sides(row, row_plane, width, canvas)
-            blank = False
-        elif not blank:
-            _fill_canvas(row, row_plane, 0, canvas.width, canvas)
-            blank = True
-        _emit(emitter, row, out, y, stop)
+            _fill(row, row_plane, canvas.left + width, canvas.width, canvas)
+        else:
+            _fill(row, row_plane, 0, canvas.width, canvas)
+        waiting = _emit_full_band(emitter, band, waiting + 1, out, y, stop)
 
 
 @helper
@@ -241,7 +248,8 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
     block = taps + _taps_bytes(source.width)
     stage = block + BLOCK * stride
     strip = stage + staged_rows * stride
-    row = strip + 6 * plane + 64
+    band = strip + 6 * plane + 64
+    waiting = np.intp(0)
     block_rows, staged = scratch.addresses[:BLOCK], scratch.addresses[BLOCK:]
     for i in range(BLOCK):
         block_rows[i] = np.uint64(block + i * stride)
@@ -249,9 +257,9 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
     count = max(np.intp(VECTOR), np.intp(4 * source.width)) if staged_rows else row_bytes(source)
     ready = np.intp(-1)  # source rows below are staged
     base = -BLOCK  # first output row of the block
-    blank = False
     for y in range(start, stop):
         v = y - canvas.top
+        row = band + waiting * 3 * row_plane
         if 0 <= v < height:
             if base < 0 or v >= base + BLOCK:
                 base = v
@@ -264,13 +272,12 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
                 gather_taps(block_rows, 0, end - base - 1, source.width, step, taps)
                 horizontal_pass(dot, taps, horizontal, strip, plane)
             group = strip + ((v - base) >> 2) * 3 * plane
+            _fill(row, row_plane, 0, canvas.left, canvas)
             unpack_strip_row(group, plane, (v - base) & 3, width, row + canvas.left, row_plane)
-            _fill_sides(row, row_plane, width, canvas)
-            blank = False
-        elif not blank:
-            _fill_canvas(row, row_plane, 0, canvas.width, canvas)
-            blank = True
-        _emit(emitter, row, out, y, stop)
+            _fill(row, row_plane, canvas.left + width, canvas.width, canvas)
+        else:
+            _fill(row, row_plane, 0, canvas.width, canvas)
+        waiting = _emit_full_band(emitter, band, waiting + 1, out, y, stop)
 
 
 @helper
@@ -300,19 +307,19 @@ def place(source, canvas, emitter, scratch, out, start, stop):
     height = source.rows.shape[0]
     row_plane = canvas_plane(canvas.width)
     stage = _aligned(scratch.memory)
-    row = stage + _row_stride(source.width)
-    blank = False
+    band = stage + _row_stride(source.width)
+    waiting = np.intp(0)
     for y in range(start, stop):
         v = y - canvas.top
+        row = band + waiting * 3 * row_plane
         if 0 <= v < height:
+            _fill(row, row_plane, 0, canvas.left, canvas)
             if is_interleaved(source):
                 deinterleave(np.intp(source.rows[v]), source.width, source.step, row + canvas.left, row_plane)
             else:
                 stage_row(source, v, stage)
                 deinterleave(stage, source.width, 4, row + canvas.left, row_plane)
-            _fill_sides(row, row_plane, source.width, canvas)
-            blank = False
-        elif not blank:
-            _fill_canvas(row, row_plane, 0, canvas.width, canvas)
-            blank = True
-        _emit(emitter, row, out, y, stop)
+            _fill(row, row_plane, canvas.left + source.width, canvas.width, canvas)
+        else:
+            _fill(row, row_plane, 0, canvas.width, canvas)
+        waiting = _emit_full_band(emitter, band, waiting + 1, out, y, stop)

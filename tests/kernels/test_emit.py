@@ -50,7 +50,7 @@ def test_layouts(layout, dtype, reference):
     size = (2 * block, 3 * block) if block > 1 else (37, 53)
     image = np.random.default_rng(1).integers(0, 256, (*size, 3), dtype=np.uint8)
     got = run(view_of(size, pack=pack), pixels_of(image), reference=reference, dtype=dtype)
-    values = arithmetic(CLIP, reference, dtype, pack.temporal).values
+    values = arithmetic(CLIP, reference, dtype).values
     want = twin(naive.look_up(image, values))
     np.testing.assert_array_equal(bits(got), bits(want))
 
@@ -74,7 +74,7 @@ def test_every_byte_of_every_channel(name, dtype, reference):
 def test_any_run_length(width, dtype):
     image = np.random.default_rng(width).integers(0, 256, (3, width, 3), dtype=np.uint8)
     got = run(view_of((3, width)), pixels_of(image), dtype=dtype)
-    want = naive.look_up(image, arithmetic(CLIP, "pillow", dtype, 1).values)
+    want = naive.look_up(image, arithmetic(CLIP, "pillow", dtype).values)
     np.testing.assert_array_equal(bits(got), bits(want))
 
 
@@ -109,7 +109,7 @@ def test_any_mean_and_std(mean, std, factor, switches, reference, dtype):
 )
 def test_models_do_not_fall_back_to_the_table(normalization, reference, dtype, form):
     """The table is right but 1.5 to 4 times slower."""
-    assert arithmetic(normalization, reference, dtype, 1).form == form
+    assert arithmetic(normalization, reference, dtype).form == form
 
 
 def test_values_follow_the_reference_formulas():

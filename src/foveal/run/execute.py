@@ -123,7 +123,7 @@ class _Image(NamedTuple):
         tasks: list[Callable[[], None]] = []
         for view in self.plan.views:
             work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
-            for start, stop in bands(view.canvas.height, work, threads):
+            for start, stop in bands(view.canvas.height, work, threads, max(view.pack.block, 1)):
                 tasks.append(partial(self._view, view, pixels, start, stop))
         return tasks
 
@@ -181,12 +181,13 @@ def prepare(
 ) -> Prepared:
     """Build the tables of a view for a source of this size; ``digits`` forces more digits than the weights need."""
     layout, item = layout_of(view), DTYPES[dtype].itemsize
-    values = arithmetic(normalization, reference, dtype, layout.copies)
-    function = compiled_emit(values.form, values.dtype, layout.copies)
+    values = arithmetic(normalization, reference, dtype)
+    function = compiled_emit(values.form, values.dtype)
     plane = kernels.canvas_plane(view.canvas.width)
     columns, channels = layout.columns * item, layout.channels * item
-    words = layout_words(plane, layout.run, columns, channels, layout.gap * item, values.constants, values.values)
-    emitter = Emitter(function.address, words, layout.rows * item)
+    tables = (columns, channels, layout.copies, layout.gap * item, values.constants, values.values)
+    words = layout_words(plane, layout.band, layout.run, *tables)
+    emitter = Emitter(function.address, words, layout.rows * item, layout.band)
     canvas = Canvas(*view.place, view.canvas.width, *view.fill)
     passes = None if view.resized == source else _passes(view, source, reference, digits)
     return Prepared(canvas, emitter, passes, (function, columns, channels, values))
@@ -275,7 +276,7 @@ def _columns(source: Source, first: int, count: int) -> Source:
 
 
 def _place(source: Source, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
-    memory = Scratch(*scratch(kernels.place_scratch(source.width, where[0].width), 0))
+    memory = Scratch(*scratch(kernels.place_scratch(source.width, where[0].width, where[1].band), 0))
     kernels.place(source, *where, memory, address, start, stop)
 
 
@@ -284,7 +285,7 @@ def _horizontal_first(
 ) -> None:
     dot, horizontal, vertical, *_ = passes
     window = kernels.window_groups(vertical.packed.shape[1], weight_bytes(*dot.values))
-    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, where[0].width)
+    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, where[0].width, where[1].band)
     memory = Scratch(*scratch(size, kernels.BLOCK))
     kernels.resample_horizontal_first(dot, source, horizontal, vertical, *where, memory, address, start, stop)
 
@@ -294,7 +295,7 @@ def _vertical_first(
 ) -> None:
     dot, horizontal, vertical, _, span = passes
     staged = 0 if _is_interleaved(source) and (source.width - 1) * source.step + 3 >= kernels.VECTOR else span
-    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, where[0].width)
+    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, where[0].width, where[1].band)
     memory = Scratch(*scratch(size, kernels.BLOCK + len(source.rows)))
     kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
 

@@ -29,6 +29,8 @@ class Layout(NamedTuple):
         ``A``.
     run : int
         Columns in a run.
+    band : int
+        Rows, from a multiple of it on, of which each one's runs follow those of the row before; 1 where none do.
     copies, gap : int
         How often a value is written, and the distance of the copies.
     """
@@ -37,6 +39,7 @@ class Layout(NamedTuple):
     columns: Offsets
     channels: Offsets
     run: int
+    band: int = 1
     copies: int = 1
     gap: int = 0
 
@@ -54,11 +57,16 @@ def _planar(canvas: Size, pack: Pack) -> Layout:
 
 
 def _tiles(canvas: Size, pack: Pack) -> Layout:
-    """(tiles, 3, block, block), tiles in raster order; patches in raster order are the same elements."""
+    """(tiles, 3, block, block), tiles in raster order."""
     y, across, side = np.arange(canvas.height), canvas.width // pack.block, pack.block
     area = side * side
     rows = y // side * (across * 3 * area) + y % side * side
     return Layout(rows, np.arange(across) * (3 * area), np.arange(3) * area, side)
+
+
+def _patches(canvas: Size, pack: Pack) -> Layout:
+    """(patches, 3 * block**2), patches in raster order: the elements of small tiles."""
+    return _tiles(canvas, pack)._replace(band=pack.block)
 
 
 def _merge_patches(canvas: Size, pack: Pack) -> Layout:
@@ -70,7 +78,7 @@ def _merge_patches(canvas: Size, pack: Pack) -> Layout:
     in_row = np.arange(canvas.height) % side * side
     rows = (y // merge * (across * merge) + y % merge * merge) * size + in_row
     columns = (x // merge * (merge * merge) + x % merge) * size
-    return Layout(rows, columns, np.arange(3) * (pack.temporal * area), side, pack.temporal, area)
+    return Layout(rows, columns, np.arange(3) * (pack.temporal * area), side, side, pack.temporal, area)
 
 
-_BY_KIND = {"planar": _planar, "tiles": _tiles, "patches": _tiles, "merge_patches": _merge_patches}
+_BY_KIND = {"planar": _planar, "tiles": _tiles, "patches": _patches, "merge_patches": _merge_patches}

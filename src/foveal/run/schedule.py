@@ -42,10 +42,11 @@ def thread_count(threads: int | None) -> int:
     return threads
 
 
-def bands(rows: int, elements: int, threads: int) -> list[tuple[int, int]]:
-    """Split the rows of a canvas for several threads; one band where the work is small."""
-    count = max(1, min(threads, elements // MIN_BAND_ELEMENTS, rows))
-    edges = [rows * i // count for i in range(count + 1)]
+def bands(rows: int, elements: int, threads: int, multiple: int = 1) -> list[tuple[int, int]]:
+    """Split the rows of a canvas for several threads, at multiples; one band where the work is small."""
+    blocks = -(-rows // multiple)
+    count = max(1, min(threads, elements // MIN_BAND_ELEMENTS, blocks))
+    edges = [min(blocks * i // count * multiple, rows) for i in range(count + 1)]
     return list(pairwise(edges))
 
 

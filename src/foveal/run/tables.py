@@ -17,7 +17,6 @@ from foveal.plan.plan import Normalization
 from foveal.types import DTYPES
 from foveal_kernels import emit, weights
 from foveal_kernels.resample import Weights
-from foveal_kernels.target import LEVELS
 from foveal_kernels.weights import group_bytes
 
 __all__ = ["Arithmetic", "arithmetic", "axis_weights", "compiled_emit", "pack_axis", "values_of"]
@@ -154,11 +153,10 @@ class Arithmetic(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def arithmetic(normalization: Normalization, reference: str, dtype: str, copies: int) -> Arithmetic:
+def arithmetic(normalization: Normalization, reference: str, dtype: str) -> Arithmetic:
     """Choose the fastest form whose result equals the reference's on all 256 bytes of every channel, else the table.
 
-    uint8 means the bytes before normalization, for engines that normalize on the device. The kernel that is checked is
-    the one for ``copies``, since that is the one which will run.
+    uint8 means the bytes before normalization, for engines that normalize on the device.
     """
     code = EMIT_DTYPES[dtype]
     if dtype == "uint8":
@@ -167,7 +165,7 @@ def arithmetic(normalization: Normalization, reference: str, dtype: str, copies:
     wanted = np.ascontiguousarray(values_of(normalization, reference).astype(DTYPES[dtype]))
     for form in (emit.MULTIPLY_ADD, emit.SUBTRACT_DIVIDE, emit.SCALE_SUBTRACT_DIVIDE, emit.BFLOAT16_STEPS):
         chosen = Arithmetic(form, code, _constants(form, normalization), wanted)
-        if _same_bits(_predicted(chosen), wanted) and _written(chosen, copies):
+        if _same_bits(_predicted(chosen), wanted) and _same_bits(_computed(chosen), wanted):
             return chosen
     return Arithmetic(emit.TABLE, code, np.zeros((3, 4), np.float32), wanted)
 
@@ -212,14 +210,14 @@ def _divided(x: Floats, high: Any, low: Any) -> Floats:
     return (x.astype(np.float64) * np.float64(high) + x * np.float32(low)).astype(np.float32)
 
 
-def _written(chosen: Arithmetic, copies: int) -> bool:
-    """Whether the compiled kernel writes the wanted value for all 256 bytes of every channel, in every copy."""
+def _computed(chosen: Arithmetic) -> npt.NDArray[Any]:
+    """Return the compiled kernel's result on all 256 bytes of every channel."""
     row = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
-    out = np.empty((copies, 3, 256), chosen.values.dtype)
-    columns, channels, gap = np.zeros(1, np.int64), np.arange(3) * out.strides[1], out.strides[0]
-    words = emit.layout_words(256, 256, columns, channels, gap, chosen.constants, chosen.values)
-    compiled_emit(chosen.form, chosen.dtype, copies).ctypes(words.ctypes.data, row.ctypes.data, out.ctypes.data, 0)
-    return all(_same_bits(copy, chosen.values) for copy in out)
+    out = np.empty_like(chosen.values)
+    columns, channels = np.zeros(1, np.int64), np.arange(3) * (256 * out.itemsize)
+    words = emit.layout_words(256, 1, 256, columns, channels, 1, 0, chosen.constants, chosen.values)
+    compiled_emit(chosen.form, chosen.dtype).ctypes(words.ctypes.data, row.ctypes.data, out.ctypes.data, 1)
+    return out
 
 
 def _same_bits(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
@@ -227,18 +225,13 @@ def _same_bits(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
 
 
 _emit_lock = threading.Lock()
-_emits: dict[tuple[int, int, int], Any] = {}
+_emits: dict[tuple[int, int], Any] = {}
 
 
-def compiled_emit(form: int, dtype: int, copies: int) -> Any:
-    """Return the emit kernel of a form, dtype and number of copies, compiled once a process."""
-    key = (form, dtype, copies)
+def compiled_emit(form: int, dtype: int) -> Any:
+    """Return the emit kernel of a form and dtype, compiled once a process."""
+    key = (form, dtype)
     with _emit_lock:
         if key not in _emits:
             _emits[key] = emit.compile_emit(*key)
         return _emits[key]
-
-
-def level_number(name: str) -> int:
-    """Return the kernels' number of an instruction level."""
-    return int(LEVELS[name])
