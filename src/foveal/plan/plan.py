@@ -9,12 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from foveal.spec.schema import Filter, Reference
 from foveal.types import Box, Color, Size
 
-__all__ = ["BatchPlan", "Filter", "Normalization", "Pack", "Plan", "SideTensor", "View"]
-
-Filter = Literal["bilinear", "bicubic", "lanczos"]
-Reference = Literal["torchvision", "pillow", "pillow<13"]
+__all__ = ["BatchPlan", "Normalization", "Pack", "Plan", "SideTensor", "View"]
 
 
 class Pack(msgspec.Struct, frozen=True):

@@ -7,9 +7,10 @@ from typing import Any
 
 from foveal.errors import ImageSizeError
 from foveal.plan.canvas import best_fit
-from foveal.plan.plan import Filter, Normalization, Pack, View
+from foveal.plan.plan import Normalization, Pack, View
 from foveal.plan.sizes import fit_canvas, resize, smart_resize
 from foveal.spec import schema
+from foveal.spec.schema import Filter
 from foveal.types import Box, Color, Size
 
 __all__ = ["make_views", "normalization", "pass_order", "shape", "tiles"]

@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from foveal.errors import OptionError
 from foveal.media.sources import ImageItem, open_source
-from foveal.plan.plan import BatchPlan, Filter, Normalization, Pack, Plan, Reference, View
+from foveal.plan.plan import BatchPlan, Normalization, Pack, Plan, View
 from foveal.plan.views import pass_order
 from foveal.run.execute import run_batch
+from foveal.spec.schema import Filter, Reference
 from foveal.types import Box, Size
 
 __all__ = ["resize"]
