@@ -51,9 +51,27 @@ def _filter(kind, x):
     return 0.0
 
 
+@helper
+def _weights_of(i, scale, kind, support, length, out):
+    """Compute the weights of output sample ``i``; return its first source sample and the number of taps."""
+    stretch = max(scale, 1.0)
+    inverse = 1.0 / stretch
+    center = (i + 0.5) * scale
+    first = max(int(center - support * stretch + 0.5), 0)
+    count = min(int(center + support * stretch + 0.5), length) - first
+    total = 0.0
+    for tap in range(count):
+        out[tap] = _filter(kind, (tap + first - center + 0.5) * inverse)
+        total += out[tap]
+    if total != 0.0:
+        for tap in range(count):
+            out[tap] /= total
+    return first, count
+
+
 @kernel
-def float_weights(length, size, kind, support, bounds, weights):
-    """Compute the weights of an antialiased resize, each row normalized to a sum of 1.
+def float_weights(length, size, kind, support, start, bounds, weights):
+    """Compute weights of an antialiased resize, each row normalized to a sum of 1.
 
     Parameters
     ----------
@@ -63,9 +81,11 @@ def float_weights(length, size, kind, support, bounds, weights):
         BILINEAR, BICUBIC or LANCZOS.
     support : float
         The filter's half width at scale 1.
-    bounds : int32[size, 2]
+    start : int
+        First output sample whose weights are wanted: of a crop, only those inside it are.
+    bounds : int32[count, 2]
         Output.
-    weights : float64[size, taps]
+    weights : float64[count, taps]
         Output; filled with zeros by the caller.
 
     Notes
@@ -75,22 +95,27 @@ def float_weights(length, size, kind, support, bounds, weights):
     uint8 images (aten/src/ATen/native/cpu/UpSampleKernel.cpp).
     """
     scale = length / size
-    stretch = max(scale, 1.0)
-    support = support * stretch
-    inverse = 1.0 / stretch
+    for i in range(bounds.shape[0]):
+        bounds[i, 0], bounds[i, 1] = _weights_of(i + start, scale, kind, support, length, weights[i])
+
+
+@kernel
+def largest_weight(length, size, kind, support, scratch, out):
+    """Compute the largest weight of a whole axis.
+
+    Parameters
+    ----------
+    length, size, kind, support
+        As for `float_weights`.
+    scratch : float64[taps]
+    out : float64[1]
+    """
+    scale = length / size
+    out[0] = 0.0
     for i in range(size):
-        center = (i + 0.5) * scale
-        first = max(int(center - support + 0.5), 0)
-        count = min(int(center + support + 0.5), length) - first
-        total = 0.0
+        _, count = _weights_of(i, scale, kind, support, length, scratch)
         for tap in range(count):
-            weights[i, tap] = _filter(kind, (tap + first - center + 0.5) * inverse)
-            total += weights[i, tap]
-        if total != 0.0:
-            for tap in range(count):
-                weights[i, tap] /= total
-        bounds[i, 0] = first
-        bounds[i, 1] = count
+            out[0] = max(out[0], scratch[tap])
 
 
 @kernel

@@ -18,7 +18,7 @@ references = st.sampled_from(["pillow", "torchvision"])
 @given(lengths, st.integers(1, 400), filters, references)
 @settings(max_examples=150, deadline=None)
 def test_weights_equal_the_twin(length, size, kind, reference):
-    axis = axis_weights(length, size, kind, reference)
+    axis = axis_weights(length, size, kind, reference, 0, size)
     rows, shift = naive.fixed_weights(length, size, kind, reference)
     assert axis.shift == shift
     for i, (first, weights) in enumerate(rows):
@@ -27,11 +27,23 @@ def test_weights_equal_the_twin(length, size, kind, reference):
         assert not axis.weights[i, len(weights) :].any()
 
 
+@given(lengths, st.integers(2, 400), filters, references, st.data())
+@settings(max_examples=60, deadline=None)
+def test_weights_of_a_crop_are_a_slice(length, size, kind, reference, data):
+    start = data.draw(st.integers(0, size - 1))
+    count = data.draw(st.integers(1, size - start))
+    whole = axis_weights(length, size, kind, reference, 0, size)
+    part = axis_weights(length, size, kind, reference, start, count)
+    assert part.shift == whole.shift
+    np.testing.assert_array_equal(part.bounds, whole.bounds[start : start + count])
+    np.testing.assert_array_equal(part.weights, whole.weights[start : start + count])
+
+
 @pytest.mark.parametrize("level", [GENERIC, AVX2, VNNI])
 @given(lengths, st.integers(1, 200), filters, references, st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_packed_weights_hold_every_tap(level, length, size, kind, reference, most):
-    axis = axis_weights(length, size, kind, reference)
+    axis = axis_weights(length, size, kind, reference, 0, size)
     digits = DIGITS[level][1] if most else digits_needed(axis.weights, level)
     groups, packed, shift = pack_axis(axis, level, digits)
     assert shift == axis.shift

@@ -195,14 +195,14 @@ def prepare(
 
 def _passes(view: View, source: Size, reference: str, digits: int | None) -> Passes:
     level = target.LEVELS[instruction_level()]
-    across = axis_weights(source.width, view.resized.width, view.filter, reference)
-    down = axis_weights(source.height, view.resized.height, view.filter, reference)
+    top, left, height, width = view.crop
+    across = axis_weights(source.width, view.resized.width, view.filter, reference, left, width)
+    down = axis_weights(source.height, view.resized.height, view.filter, reference, top, height)
     if digits is None:
         needed = (digits_needed(axis.weights, level) for axis in (across, down))
         digits = max(*needed, digit_counts(reference)[0])
-    top, left, height, width = view.crop
-    horizontal, first = _from_first_group(_slice(pack_axis(across, level, digits), left, width))
-    vertical = _slice(pack_axis(down, level, digits), top, height)
+    horizontal, first = _from_first_group(pack_axis(across, level, digits))
+    vertical = pack_axis(down, level, digits)
     end = 4 * (first + int(horizontal.groups.sum(axis=1).max()))
     columns = (4 * first, min(end, source.width) - 4 * first)
     return Passes(Dot(level=level, digits=digits), horizontal, vertical, columns, _block_span(vertical))
@@ -215,12 +215,6 @@ def digit_counts(reference: str) -> tuple[int, ...]:
     """
     fewest, most = DIGITS[target.LEVELS[instruction_level()]]
     return tuple(sorted({fewest, most})) if reference == "torchvision" else (most,)
-
-
-def _slice(weights: Weights, first: int, count: int) -> Weights:
-    """Weights of the output samples inside a window: a crop after a resize costs nothing."""
-    rows = slice(first, first + count)
-    return Weights(weights.groups[rows], weights.packed[rows], weights.shift)
 
 
 def _from_first_group(weights: Weights) -> tuple[Weights, int]:

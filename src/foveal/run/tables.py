@@ -24,6 +24,7 @@ __all__ = ["Arithmetic", "arithmetic", "axis_weights", "compiled_emit", "pack_ax
 FILTERS = {"bilinear": weights.BILINEAR, "bicubic": weights.BICUBIC, "lanczos": weights.LANCZOS}
 EMIT_DTYPES = {"float32": emit.FLOAT32, "bfloat16": emit.BFLOAT16, "uint8": emit.UINT8}
 PILLOW_SHIFT = 22
+"""Source: Pillow 13.0.0, src/libImaging/Resample.c, PRECISION_BITS."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -40,26 +41,34 @@ class Axis(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def axis_weights(length: int, size: int, filter: str, reference: str) -> Axis:
-    """Return the weights that the reference uses to resize ``length`` samples to ``size``.
+def axis_weights(length: int, size: int, filter: str, reference: str, start: int, count: int) -> Axis:
+    """Return the weights with which the reference resizes ``length`` samples to ``size``.
 
-    Notes
-    -----
-    Source: Pillow 13.0.0, src/libImaging/Resample.c, PRECISION_BITS; torch 2.14.1, UpSampleKernel.cpp, uint8 antialias:
-    the largest shift at which every weight fits 16 bits.
+    Only those of the output samples ``start .. start + count``: the rest of a long strip would be thrown away.
     """
     kind = FILTERS[filter]
     support = weights.SUPPORT[kind]
     taps = math.ceil(support * max(length / size, 1.0)) * 2 + 1
-    bounds, exact = np.empty((size, 2), np.int32), np.zeros((size, taps))
-    weights.float_weights(length, size, kind, support, bounds, exact)
-    shift = _torchvision_shift(float(exact.max())) if reference == "torchvision" else PILLOW_SHIFT
-    fixed = np.empty((size, taps), np.int32)
+    bounds, exact = np.empty((count, 2), np.int32), np.zeros((count, taps))
+    weights.float_weights(length, size, kind, support, start, bounds, exact)
+    shift = PILLOW_SHIFT
+    if reference == "torchvision":
+        largest = np.array([exact.max()])
+        if count < size:
+            weights.largest_weight(length, size, kind, support, np.empty(taps), largest)
+        shift = _torchvision_shift(float(largest[0]))
+    fixed = np.empty((count, taps), np.int32)
     weights.fixed_point(exact, shift, fixed)
     return Axis(bounds, fixed, shift)
 
 
 def _torchvision_shift(largest: float) -> int:
+    """Return the largest shift, of at most 22, at which every weight of the axis fits 16 bits.
+
+    Notes
+    -----
+    Source: torch 2.14.1, aten/src/ATen/native/cpu/UpSampleKernel.cpp, for uint8 with antialias.
+    """
     shift = 0
     while shift < 22 and int(0.5 + largest * (1 << (shift + 1))) < (1 << 15):
         shift += 1
