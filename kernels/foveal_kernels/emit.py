@@ -210,8 +210,14 @@ def _put(emit, row, x, out, constants):
 
 @helper
 def _emit_run(emit, row, count, out, constants):
-    """At least 16 columns; the last vector overlaps the one before, so that nothing outside the run is written."""
-    x = np.intp(0)
+    """At least 16 columns; the last vector overlaps the one before, so that nothing outside the run is written.
+
+    The first one does too where the run starts in the middle of a vector's length: a store across two cache lines
+    takes several times as long as one inside a line.
+    """
+    x = np.intp(-out & (16 * _item_bytes(emit) - 1)) // _item_bytes(emit)
+    if x:
+        _put(emit, row, np.intp(0), out, constants)
     while x + 64 <= count:
         _put(emit, row, x, out, constants)
         _put(emit, row, x + 16, out, constants)

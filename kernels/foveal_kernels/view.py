@@ -81,6 +81,12 @@ def _rounded(count):
 
 
 @register_jitable
+def _odd_lines(count):
+    """Round up to an odd number of cache lines: rows so far apart do not all fall into the same few sets of the L1."""
+    return _rounded(count) | 64
+
+
+@register_jitable
 def _taps_bytes(width):
     return _rounded(((width + 3) >> 2) * 128)
 
@@ -88,18 +94,18 @@ def _taps_bytes(width):
 @register_jitable
 def _row_stride(width):
     """Of a staged row: 4 bytes a pixel, and room for a whole vector behind it."""
-    return _rounded(width * 4) + 64
+    return _odd_lines(width * 4 + 64)
 
 
 @register_jitable
 def _strip_plane(width):
-    return _rounded(width) * 4
+    return _odd_lines(_rounded(width) * 4)
 
 
 @register_jitable
 def canvas_plane(width):
     """Return the bytes from a channel of a canvas row to the next: passes may write 63 bytes past a row's width."""
-    return _rounded(width) + 64
+    return _odd_lines(width + 64)
 
 
 @register_jitable

@@ -1,27 +1,33 @@
 """What the commands share: errors as one line, output for people and for machines, models and files by name."""
 
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from foveal.errors import FovealError, OptionError
+from foveal.errors import FovealError, MediaError, OptionError, UnknownModelError
 
 if TYPE_CHECKING:
     from foveal.preprocessor import Preprocessor
 
 __all__ = [
+    "MODEL_HELP",
     "Commands",
+    "Dtype",
     "Json",
     "Model",
     "Reference",
+    "Settings",
     "bytes_text",
     "check_output",
     "load_model",
+    "naming_images",
     "print_json",
     "print_table",
     "shape_text",
@@ -29,14 +35,39 @@ __all__ = [
     "write_tensors",
 ]
 
+MODEL_HELP = "A spec's name, a YAML file or the directory of a local checkpoint."
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Model = Annotated[str, typer.Argument(help="A spec's name, a YAML file or a checkpoint directory.", metavar="MODEL")]
+Model = Annotated[str, typer.Argument(help=MODEL_HELP, metavar="MODEL")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype", help="Of the pixel values: float32, bfloat16 or uint8; the model's own by default.", metavar="DTYPE"
+    ),
+]
 Reference = Annotated[
     str | None,
-    typer.Option("--reference", help="Whose values to reproduce: torchvision, pillow or 'pillow<13'."),
+    typer.Option(
+        "--reference",
+        help="Whose values to reproduce: torchvision, pillow or 'pillow<13'; the model's first by default.",
+        metavar="REFERENCE",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Override an option of the model's image processor, as max_pixels=501760; may be repeated. "
+        "VALUE is JSON, or else text.",
+        metavar="NAME=VALUE",
+    ),
 ]
 
 SUFFIXES = (".safetensors", ".npz")
+
+_INDEX = re.compile(r"image (\d+)\b")
+_NOT_SETTINGS = ("cls", "directory", "reference", "spec")
+"""Parameters of the methods that make a preprocessor, which take overrides beside them."""
 
 # Typer brings its own copy of click since 0.26 and needs the package before; either way its errors have this base.
 _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -77,14 +108,60 @@ def _explained(error: Exception) -> tuple[str, int]:
 # ---- models and files
 
 
-def load_model(model: str, reference: str | None = None) -> "Preprocessor":
-    """Return the preprocessor of a spec's name, a YAML file or a checkpoint directory."""
+def load_model(model: str, reference: str | None = None, settings: Sequence[str] | None = None) -> "Preprocessor":
+    """Return the preprocessor of a spec's name, a YAML file or a checkpoint directory.
+
+    ``settings`` are texts as ``max_pixels=501760``, the overrides.
+    """
     from foveal.preprocessor import Preprocessor
     from foveal.spec import names
 
+    overrides = dict(map(_setting, settings or ()))
     if model not in names() and Path(model).is_dir():
-        return Preprocessor.from_pretrained(model, reference)
-    return Preprocessor.from_spec(model, reference)
+        return Preprocessor.from_pretrained(model, reference, **overrides)
+    try:
+        return Preprocessor.from_spec(model, reference, **overrides)
+    except UnknownModelError as error:
+        if "/" not in model:
+            raise
+        raise UnknownModelError(
+            f"no spec is named '{_shown(model)}', and no such directory exists; nothing is downloaded: "
+            "pass the directory of a local checkpoint, or a name that foveal models lists"
+        ) from error
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """Return name and value of an override; what is not JSON is text."""
+    name, equals, value = text.partition("=")
+    if not (name.isidentifier() and equals):
+        raise OptionError(f"--set {_shown(text)}: expected NAME=VALUE")
+    if name in _NOT_SETTINGS:
+        raise OptionError(f"--set {name}: not an option of an image processor")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+@contextmanager
+def naming_images(images: Sequence[str]) -> Iterator[None]:
+    """Put the argument of the command line beside the index that a message starts with."""
+    try:
+        yield
+    except MediaError as error:
+        match = _INDEX.match(str(error))
+        if not match or int(match[1]) >= len(images):
+            raise
+        image, rest = images[int(match[1])], str(error)[match.end() :]
+        for name in (Path(image).name, "the path"):
+            rest = rest.replace(f": {name}: ", ": ", 1) if rest.startswith(f": {name}: ") else rest
+        raise type(error)(f"image {match[1]} ({_shown(image)}){rest}") from error
+
+
+def _shown(text: str) -> str:
+    """Return an argument as it may stand in a message: one line, not long."""
+    text = "".join(character if character.isprintable() else "?" for character in text)
+    return text if len(text) <= 120 else f"{text[:50]}...{text[-50:]}"
 
 
 def check_output(path: Path, dtype: str) -> None:

@@ -13,7 +13,9 @@ def doctor(json: Json = False) -> None:
         return
     rows = []
     for name, value in found.items():
-        if isinstance(value, dict):
+        if name == "cache_writable":
+            rows += [] if value else [("cache writable", "no: what it lacks is compiled anew in every process")]
+        elif isinstance(value, dict):
             rows += [(key, each or "not installed") for key, each in value.items()]
         else:
             rows.append((name.replace("_", " "), ", ".join(value) if isinstance(value, list) else value))

@@ -7,6 +7,7 @@ def models(json: Json = False) -> None:
     """List the models that have a spec."""
     from foveal.preprocessor import Preprocessor
     from foveal.spec import names
+    from foveal.spec.find import SPECS
 
     specs = [Preprocessor.from_spec(name).spec for name in names()]
     if json:
@@ -20,6 +21,7 @@ def models(json: Json = False) -> None:
                     "model_types": list(spec.match.model_type),
                     "image_processor_types": list(spec.match.image_processor_type),
                     "source": list(spec.source),
+                    "path": str(SPECS / f"{spec.name}.yaml"),
                 }
                 for spec in specs
             ]

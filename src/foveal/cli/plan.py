@@ -7,15 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foveal.cli.common import Json, Model, Reference, bytes_text, load_model, print_json, print_table, shape_text
-from foveal.errors import FovealError, ImageSizeError
+from foveal.cli.common import (
+    Json,
+    Model,
+    Reference,
+    Settings,
+    bytes_text,
+    load_model,
+    naming_images,
+    print_json,
+    print_table,
+    shape_text,
+)
+from foveal.errors import FovealError, ImageSizeError, MediaError
 from foveal.types import DTYPES, Size
 
 if TYPE_CHECKING:
     from foveal.plan.plan import BatchPlan, Plan, View
     from foveal.preprocessor import Preprocessor
 
-_SIZE = re.compile(r"([1-9][0-9]*)x([1-9][0-9]*)")
+_SIZE = re.compile(r"([1-9][0-9]{0,15})x([1-9][0-9]{0,15})")
+_LIKE_A_SIZE = re.compile(r"-?[0-9]+\s*[xX*\u00d7,:]\s*-?[0-9]+")
 
 Items = Annotated[
     list[str],
@@ -23,12 +35,14 @@ Items = Annotated[
 ]
 
 
-def plan(model: Model, items: Items, reference: Reference = None, json: Json = False) -> None:
+def plan(
+    model: Model, items: Items, reference: Reference = None, settings: Settings = None, json: Json = False
+) -> None:
     """Show what would be computed; nothing is decoded.
 
     Sizes are given as width x height, and printed as height x width.
     """
-    preprocessor = load_model(model, reference)
+    preprocessor = load_model(model, reference, settings)
     batch = plan_items(preprocessor, items)
     if json:
         print_json(batch_tree(preprocessor, items, batch))
@@ -40,21 +54,26 @@ def plan_items(preprocessor: "Preprocessor", items: Sequence[str]) -> "BatchPlan
     """Return the plan of image files and sizes as one batch."""
     from foveal.plan.batch import make_batch_plan
 
-    plans = []
-    for index, item in enumerate(items):
-        try:
-            plans.append(preprocessor.plan(*item_size(item)))
-        except ImageSizeError as error:
-            raise ImageSizeError(f"image {index} is {error}") from error
-        except FovealError as error:
-            raise type(error)(f"image {index}: {error}") from error
+    with naming_images(items):
+        plans = [_plan_item(preprocessor, index, item) for index, item in enumerate(items)]
     return make_batch_plan(preprocessor.spec, plans)
+
+
+def _plan_item(preprocessor: "Preprocessor", index: int, item: str) -> "Plan":
+    try:
+        return preprocessor.plan(*item_size(item))
+    except ImageSizeError as error:
+        raise ImageSizeError(f"image {index} is {error}") from error
+    except FovealError as error:
+        raise type(error)(f"image {index}: {error}") from error
 
 
 def item_size(item: str) -> Size:
     """Return the size of an image file, or of a text as 1920x1080 that is not the name of a file."""
-    match = _SIZE.fullmatch(item)
-    if match and not Path(item).exists():
+    if _LIKE_A_SIZE.fullmatch(item) and not Path(item).exists():
+        match = _SIZE.fullmatch(item)
+        if not match:
+            raise MediaError("neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080")
         return Size(int(match[2]), int(match[1]))
     from foveal.media.sources import open_source
 

@@ -7,18 +7,22 @@ from typing import Annotated
 import typer
 
 from foveal.cli.common import (
+    Dtype,
     Json,
     Model,
     Reference,
+    Settings,
     bytes_text,
     check_output,
     load_model,
+    naming_images,
     print_json,
     print_table,
     shape_text,
     tensor_rows,
     write_tensors,
 )
+from foveal.errors import OptionError
 from foveal.types import dtype_name
 
 
@@ -28,21 +32,24 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write: .safetensors or .npz.", metavar="FILE")
     ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option("--dtype", help="Of the pixel values: float32, bfloat16 or uint8; the model's by default."),
-    ] = None,
+    dtype: Dtype = None,
     reference: Reference = None,
-    threads: Annotated[int | None, typer.Option("--threads", help="Threads at most; all by default.")] = None,
+    settings: Settings = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", help="Threads at most; all by default.", metavar="N")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Preprocess images, and write the tensors to a file."""
-    preprocessor = load_model(model, reference)
-    if output is not None:
-        check_output(output, dtype_name(dtype or preprocessor.plan(images).dtype))
-    start = perf_counter()
-    features = preprocessor(images, dtype=dtype, threads=threads)
-    milliseconds = 1e3 * (perf_counter() - start)
+    if threads is not None and threads < 1:
+        raise OptionError(f"--threads {threads}: must be at least 1")
+    preprocessor = load_model(model, reference, settings)
+    with naming_images(images):
+        if output is not None:
+            check_output(output, dtype_name(dtype or preprocessor.plan(images).dtype))
+        start = perf_counter()
+        features = preprocessor(images, dtype=dtype, threads=threads)
+        milliseconds = 1e3 * (perf_counter() - start)
     if output is not None:
         write_tensors(output, features)
     tensors = tensor_rows(features)
