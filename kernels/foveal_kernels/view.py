@@ -25,7 +25,7 @@ from .simd import call_at, spread_u8, store
 from .source import is_interleaved, row_bytes, stage_row
 from .weights import group_bytes
 
-SPARE_GROUPS = 8
+SPARE_GROUPS = 4
 """Groups of 4 rows that the sliding window holds beyond what one output row needs: fewer moves."""
 BLOCK = 8
 """Rows that the vertical-first order computes together, one strip."""
@@ -51,17 +51,20 @@ class Emitter(NamedTuple):
     ----------
     address : int
         Of the compiled `emit_rows`.
-    words : int64[10]
+    words : int64[12]
         Its layout.
     rows : int64[height]
         ``R`` in bytes for each canvas row.
+    side : int
+        Rows of a patch, or 1.
     band : int
-        Rows that are emitted together, from a multiple of it on.
+        Rows that are emitted together, from a multiple of it on: those of a merge block, or 1.
     """
 
     address: int
     words: np.ndarray
     rows: np.ndarray
+    side: int
     band: int
 
 
@@ -114,23 +117,23 @@ def window_groups(packed_bytes, bytes_a_group):
     return (packed_bytes // bytes_a_group + 2 + SPARE_GROUPS) & ~1
 
 
-def horizontal_first_scratch(width, resized_width, window, canvas_width, band):
+def horizontal_first_scratch(width, resized_width, window, canvas_width, band, side):
     """Return the bytes of scratch memory that `resample_horizontal_first` needs."""
     strips = window * 3 * _strip_plane(resized_width) + 64
-    rows = BLOCK * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
+    rows = BLOCK * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
     return 64 + _taps_bytes(width) + rows + strips
 
 
-def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band):
+def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band, side):
     """Return the bytes of scratch memory that `resample_vertical_first` needs."""
     strip = 6 * _strip_plane(resized_width) + 64
-    rows = (BLOCK + staged_rows) * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
+    rows = (BLOCK + staged_rows) * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
     return 64 + _taps_bytes(width) + rows + strip
 
 
-def place_scratch(width, canvas_width, band):
+def place_scratch(width, canvas_width, band, side):
     """Return the bytes of scratch memory that `place` needs."""
-    return 64 + _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
+    return 64 + _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
 
 
 # ---- canvas rows
@@ -150,10 +153,14 @@ def _fill(row, plane, first, last, canvas):
 
 @helper
 def _emit_full_band(emitter, band, rows, out, y, stop):
-    """Emit the band if canvas row ``y`` completes it or is the last; return the number of rows that wait."""
-    if (y + 1) % emitter.band and y + 1 < stop:
+    """Emit the rows that wait, if canvas row ``y`` completes them; return the number of rows that wait then.
+
+    A band that is not begun with its first row is emitted one row of patches at a time.
+    """
+    first, end = y + 1 - rows, y + 1
+    if end < stop and end % emitter.band and (first % emitter.band == 0 or end % emitter.side):
         return rows
-    address = out + emitter.rows[y + 1 - rows]
+    address = out + emitter.rows[first]
     call_at(emitter.address, np.intp(emitter.words.ctypes.data), band, address, np.intp(rows))
     return np.intp(0)
 

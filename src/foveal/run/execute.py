@@ -123,7 +123,7 @@ class _Image(NamedTuple):
         tasks: list[Callable[[], None]] = []
         for view in self.plan.views:
             work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
-            for start, stop in bands(view.canvas.height, work, threads, max(view.pack.block, 1)):
+            for start, stop in bands(view.canvas.height, work, threads, max(view.pack.block * view.pack.merge, 1)):
                 tasks.append(partial(self._view, view, pixels, start, stop))
         return tasks
 
@@ -186,8 +186,8 @@ def prepare(
     plane = kernels.canvas_plane(view.canvas.width)
     columns, channels = layout.columns * item, layout.channels * item
     tables = (columns, channels, layout.copies, layout.gap * item, values.constants, values.values)
-    words = layout_words(plane, layout.band, layout.run, *tables)
-    emitter = Emitter(function.address, words, layout.rows * item, layout.band)
+    words = layout_words(plane, layout.side, layout.step * item, layout.run, layout.merge, *tables)
+    emitter = Emitter(function.address, words, layout.rows * item, layout.side, layout.band)
     canvas = Canvas(*view.place, view.canvas.width, *view.fill)
     passes = None if view.resized == source else _passes(view, source, reference, digits)
     return Prepared(canvas, emitter, passes, (function, columns, channels, values))
@@ -269,8 +269,14 @@ def _columns(source: Source, first: int, count: int) -> Source:
     return source._replace(rows=source.rows + np.uint64(first * source.step % (1 << 64)), width=count)
 
 
+def _canvas_numbers(where: tuple[Canvas, Emitter]) -> tuple[int, int, int]:
+    """Return canvas width, rows of a band and rows of a patch, which scratch memory depends on."""
+    canvas, emitter = where
+    return canvas.width, emitter.band, emitter.side
+
+
 def _place(source: Source, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
-    memory = Scratch(*scratch(kernels.place_scratch(source.width, where[0].width, where[1].band), 0))
+    memory = Scratch(*scratch(kernels.place_scratch(source.width, *_canvas_numbers(where)), 0))
     kernels.place(source, *where, memory, address, start, stop)
 
 
@@ -279,7 +285,7 @@ def _horizontal_first(
 ) -> None:
     dot, horizontal, vertical, *_ = passes
     window = kernels.window_groups(vertical.packed.shape[1], weight_bytes(*dot.values))
-    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, where[0].width, where[1].band)
+    size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, *_canvas_numbers(where))
     memory = Scratch(*scratch(size, kernels.BLOCK))
     kernels.resample_horizontal_first(dot, source, horizontal, vertical, *where, memory, address, start, stop)
 
@@ -289,7 +295,7 @@ def _vertical_first(
 ) -> None:
     dot, horizontal, vertical, _, span = passes
     staged = 0 if _is_interleaved(source) and (source.width - 1) * source.step + 3 >= kernels.VECTOR else span
-    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, where[0].width, where[1].band)
+    size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, *_canvas_numbers(where))
     memory = Scratch(*scratch(size, kernels.BLOCK + len(source.rows)))
     kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
 

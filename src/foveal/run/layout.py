@@ -29,8 +29,12 @@ class Layout(NamedTuple):
         ``A``.
     run : int
         Columns in a run.
-    band : int
-        Rows, from a multiple of it on, of which each one's runs follow those of the row before; 1 where none do.
+    side : int
+        Rows whose runs follow one another in the output: those of a patch, or 1.
+    merge : int
+        Neighbouring patches, in both directions, that follow one another in the output.
+    step : int
+        Distance from a patch to the one below it in the same merge block.
     copies, gap : int
         How often a value is written, and the distance of the copies.
     """
@@ -39,9 +43,16 @@ class Layout(NamedTuple):
     columns: Offsets
     channels: Offsets
     run: int
-    band: int = 1
+    side: int = 1
+    merge: int = 1
+    step: int = 0
     copies: int = 1
     gap: int = 0
+
+    @property
+    def band(self) -> int:
+        """Rows that are emitted together."""
+        return self.side * self.merge
 
 
 def layout_of(view: View) -> Layout:
@@ -66,7 +77,7 @@ def _tiles(canvas: Size, pack: Pack) -> Layout:
 
 def _patches(canvas: Size, pack: Pack) -> Layout:
     """(patches, 3 * block**2), patches in raster order: the elements of small tiles."""
-    return _tiles(canvas, pack)._replace(band=pack.block)
+    return _tiles(canvas, pack)._replace(side=pack.block)
 
 
 def _merge_patches(canvas: Size, pack: Pack) -> Layout:
@@ -78,7 +89,8 @@ def _merge_patches(canvas: Size, pack: Pack) -> Layout:
     in_row = np.arange(canvas.height) % side * side
     rows = (y // merge * (across * merge) + y % merge * merge) * size + in_row
     columns = (x // merge * (merge * merge) + x % merge) * size
-    return Layout(rows, columns, np.arange(3) * (pack.temporal * area), side, side, pack.temporal, area)
+    channels = np.arange(3) * (pack.temporal * area)
+    return Layout(rows, columns, channels, side, side, merge, merge * size, pack.temporal, area)
 
 
 _BY_KIND = {"planar": _planar, "tiles": _tiles, "patches": _patches, "merge_patches": _merge_patches}

@@ -224,7 +224,7 @@ def _computed(chosen: Arithmetic) -> npt.NDArray[Any]:
     row = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
     out = np.empty_like(chosen.values)
     columns, channels = np.zeros(1, np.int64), np.arange(3) * (256 * out.itemsize)
-    words = emit.layout_words(256, 1, 256, columns, channels, 1, 0, chosen.constants, chosen.values)
+    words = emit.layout_words(256, 1, 0, 256, 1, columns, channels, 1, 0, chosen.constants, chosen.values)
     compiled_emit(chosen.form, chosen.dtype).ctypes(words.ctypes.data, row.ctypes.data, out.ctypes.data, 1)
     return out
 
