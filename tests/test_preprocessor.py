@@ -1,6 +1,7 @@
 """The call that people make: inputs, overrides, errors that name the image."""
 
 import io
+import pickle
 
 import numpy as np
 import pytest
@@ -144,6 +145,24 @@ def test_unknown_models():
 
 
 def test_warmup_names_what_it_compiles():
-    steps = list(Preprocessor.from_spec("llava1_5", reference="pillow").warmup())
+    steps = []
+    Preprocessor.from_spec("llava1_5", reference="pillow").warmup(progress=steps.append)
     assert steps[0] == "emit float32"
     assert steps[-1] == "resize, vertical pass first"
+    with pytest.raises(OptionError, match=r"^dtype is 'float16'"):
+        Preprocessor.from_spec("llava1_5").warmup("float16")
+
+
+def test_plans_take_overrides(pre):
+    assert pre.plan(60, 90, max_pixels=800, min_pixels=784).features == 1
+    assert pre.plan([IMAGE], max_pixels=800, min_pixels=784).features == 1
+    with pytest.raises(OptionError, match=r"^'pixels' is not an option of qwen2_vl"):
+        pre.plan(60, 90, pixels=3)
+
+
+def test_it_can_be_sent_to_a_process():
+    pre = Preprocessor.from_spec("qwen2_vl", reference="pillow", max_pixels=4000, min_pixels=784)
+    copy = pickle.loads(pickle.dumps(pre))
+    assert copy.spec == pre.spec
+    assert copy(IMAGE)["pixel_values"].tobytes() == pre(IMAGE)["pixel_values"].tobytes()
+    assert repr(copy) == "<Preprocessor qwen2_vl, pillow, float32>"

@@ -11,7 +11,9 @@ Both go away when the directory is named after the sources of all kernels and ea
 import hashlib
 import os
 import pickle
+import stat
 import tempfile
+import uuid
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,32 +24,49 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 from platformdirs import user_cache_path
 
-__all__ = ["cache_directory", "callback", "compiled", "helper", "kernel"]
+__all__ = ["cache_directories", "callback", "compiled", "helper", "kernel"]
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 _compiled: list[str] = []
 
 
 @lru_cache(maxsize=1)
-def cache_directory():
-    """Return the directory that holds this version's machine code.
+def cache_directories():
+    """Return the directories of this version's machine code, in the order in which they are tried.
 
-    ``FOVEAL_CACHE_DIR`` or the user's cache directory, then a name that follows from the sources of all kernels; a
-    directory of the user's own below the system's temporary directory where neither can be written.
+    ``FOVEAL_CACHE_DIR``, or the user's cache directory, below it a name that follows from the sources of all kernels.
+    Where that cannot be written, as in an image that was warmed up by another user, it is still read, and what it
+    lacks goes to a directory of the user's own below the system's temporary directory.
     """
     digest = hashlib.sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:16]}"
-    wanted = Path(os.environ.get("FOVEAL_CACHE_DIR") or user_cache_path("foveal", appauthor=False))
-    for root in (wanted, Path(tempfile.gettempdir()) / f"foveal-{os.getuid()}"):
-        try:
-            (root / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-            tempfile.TemporaryFile(dir=root / name).close()
-        except OSError:
-            continue
-        return root / name
-    raise OSError("no directory for compiled kernels can be written; set FOVEAL_CACHE_DIR")
+    root = os.environ.get("FOVEAL_CACHE_DIR") or user_cache_path("foveal", appauthor=False)
+    wanted = Path(root).expanduser().absolute() / name
+    if _is_writable(wanted):
+        return (wanted,)
+    own = Path(tempfile.gettempdir()) / f"foveal-{os.getuid()}"
+    return (wanted, own / name) if _is_private(own) and _is_writable(own / name) else (wanted,)
+
+
+def _is_writable(directory):
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError:
+        return False
+    return True
+
+
+def _is_private(directory):
+    """Whether a directory is, or can be made, one that nobody else can put files into: they hold code."""
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        state = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o022
 
 
 def compiled():
@@ -64,10 +83,13 @@ class _Locator(_CacheLocator):
         return cls(py_func)
 
     def get_cache_path(self):
-        return str(cache_directory())
+        return str(cache_directories()[0])
+
+    def ensure_cache_path(self):
+        pass  # `cache_directories` did
 
     def get_source_stamp(self):
-        return cache_directory().name
+        return cache_directories()[0].name
 
     def get_disambiguator(self):
         return str(self._line)
@@ -80,23 +102,37 @@ class _Implementation(CompileResultCacheImpl):
 class _Files:
     """One file for each key, replaced atomically: no index that two processes could overwrite."""
 
-    def __init__(self, directory, base):
-        self._directory, self._base = Path(directory), base
+    def __init__(self, base):
+        self._base = base
 
-    def _path(self, key):
-        return self._directory / f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+    def _name(self, key):
+        return f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
 
     def load(self, key):
-        try:
-            return pickle.loads(self._path(key).read_bytes())
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
-            return None  # not there, or damaged by whatever damages files: compiled again and replaced
+        for directory in cache_directories():
+            try:
+                return pickle.loads((directory / self._name(key)).read_bytes())
+            except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+                continue  # not there, or damaged by whatever damages files: compiled again and replaced
+        return None
 
     def save(self, key, data):
-        handle, temporary = tempfile.mkstemp(dir=self._directory)
-        with os.fdopen(handle, "wb") as file:
-            file.write(dumps(data))
-        os.replace(temporary, self._path(key))
+        content = dumps(data)
+        for directory in cache_directories():
+            if _replace(directory / self._name(key), content):
+                return
+
+
+def _replace(path, content):
+    """Write a file, readable for all whom the umask allows; return whether that was possible."""
+    temporary = path.with_suffix(f".{uuid.uuid4().hex}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        return False
+    return True
 
 
 class _KernelCache(FunctionCache):
@@ -104,7 +140,7 @@ class _KernelCache(FunctionCache):
 
     def __init__(self, py_func):
         super().__init__(py_func)
-        self._cache_file = _Files(self._impl.locator.get_cache_path(), self._impl.filename_base)
+        self._cache_file = _Files(self._impl.filename_base)
 
     def save_overload(self, sig, data):
         _compiled.append(self._impl.filename_base)

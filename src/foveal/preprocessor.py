@@ -1,7 +1,7 @@
 """One call for people: images in, the model's tensors out."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from os import PathLike
 from typing import Any, Self, overload
@@ -16,7 +16,7 @@ from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.views import normalization
 from foveal.request import Item, open_items
 from foveal.spec import Checkpoint, Spec, load, match, read_checkpoint, resolve
-from foveal.types import DTYPES, dtype_name
+from foveal.types import DTYPES, PRIMARY_DTYPES, dtype_name
 
 __all__ = ["Features", "Preprocessor"]
 
@@ -46,7 +46,7 @@ class Features(dict[str, npt.NDArray[Any]]):
 class Preprocessor:
     """Turns images into what one model's encoder expects.
 
-    Make one with :meth:`from_spec` or :meth:`from_pretrained`. It is immutable and may be shared by threads.
+    Make one with :meth:`from_spec` or :meth:`from_pretrained`. It may be shared by threads and sent to processes.
 
     Attributes
     ----------
@@ -121,22 +121,30 @@ class Preprocessor:
         checkpoint = read_checkpoint(directory)
         return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._definition
+
+    def __repr__(self) -> str:
+        return f"<Preprocessor {self.name}, {self.reference}, {self.dtype}>"
+
     @property
     def dtype(self) -> str:
         """Default dtype of the primary tensor."""
         return primary_dtype(self.spec)
 
     @overload
-    def plan(self, images: int, width: int, /) -> Plan: ...
+    def plan(self, images: int, width: int, /, **overrides: Any) -> Plan: ...
     @overload
-    def plan(self, images: object, /) -> BatchPlan: ...
-    def plan(self, images: object, width: int | None = None, /) -> Plan | BatchPlan:
+    def plan(self, images: object, /, **overrides: Any) -> BatchPlan: ...
+    def plan(self, images: object, width: int | None = None, /, **overrides: Any) -> Plan | BatchPlan:
         """Plan one image from its height and width, or images from their headers. No pixel is decoded.
 
         Parameters
         ----------
         images : int or images
             The height, with ``width`` as the second argument; or what a call takes.
+        **overrides
+            As for a call.
 
         Returns
         -------
@@ -146,7 +154,13 @@ class Preprocessor:
         ------
         ImageSizeError
             If the model's rule refuses the size.
+        MediaError
+            If an image cannot be opened; the text starts with its index.
+        OptionError
+            If an override is unknown or cannot be honoured.
         """
+        if overrides:
+            return self._overridden(overrides).plan(images, width)  # type: ignore[call-overload,no-any-return]
         if width is not None:
             return self._plan(images, width)
         return self._batch(open_items(images, self._plan))
@@ -205,26 +219,30 @@ class Preprocessor:
         from foveal.run.execute import run_batch  # imports Numba, which plans do not need
 
         load = [item.pixels for item in items]
-        primary = run_batch(batch, self.normalization, load, _primary_dtype(dtype, batch), out, threads)
+        primary = run_batch(batch, self.normalization, load, _primary_dtype(dtype, batch.dtype), out, threads)
         return Features({batch.primary: primary, **_side_tensors(batch)}, batch)
 
-    def warmup(self, dtype: npt.DTypeLike | None = None) -> Iterator[str]:
+    def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
 
         Parameters
         ----------
         dtype : str or dtype, optional
             Of the primary tensor; the model's by default.
+        progress : callable, optional
+            Called with the name of what is compiled next.
 
-        Yields
+        Raises
         ------
-        str
-            What is being compiled next.
+        OptionError
+            If the dtype is not one that the kernels write.
         """
-        from foveal.run.warmup import warmup
+        from foveal.run.warmup import warmup_steps
 
         plan = self._plan(480, 640)
-        return warmup(plan, self.normalization, dtype_name(dtype) if dtype is not None else plan.dtype)
+        for step in warmup_steps(plan, self.normalization, _primary_dtype(dtype, plan.dtype)):
+            if progress:
+                progress(step)
 
     def _batch(self, items: Sequence[Item]) -> BatchPlan:
         return make_batch_plan(self.spec, tuple(item.plan for item in items))
@@ -252,13 +270,14 @@ def _plain(value: object) -> object:
     raise TypeError
 
 
-def _primary_dtype(dtype: npt.DTypeLike | None, batch: BatchPlan) -> str:
-    if dtype is None:
-        return batch.dtype
+def _primary_dtype(dtype: npt.DTypeLike | None, default: str) -> str:
     try:
-        return dtype_name(dtype)
+        name = default if dtype is None else dtype_name(dtype)
     except TypeError:
-        raise OptionError("dtype must be float32, bfloat16 or uint8") from None
+        name = "unknown"
+    if name not in PRIMARY_DTYPES:
+        raise OptionError(f"dtype is {name[:40]!r}: it must be one of {', '.join(PRIMARY_DTYPES)}")
+    return name
 
 
 def _side_tensors(batch: BatchPlan) -> dict[str, npt.NDArray[Any]]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
-__all__ = ["DTYPES", "Box", "Color", "Size", "dtype_name"]
+__all__ = ["DTYPES", "PRIMARY_DTYPES", "Box", "Color", "Size", "dtype_name"]
 
 Color = tuple[int, int, int]
 """Red, green, blue, each 0..255."""
@@ -37,6 +37,10 @@ DTYPES: dict[str, np.dtype] = {
     "int64": np.dtype(np.int64),
 }
 """The dtypes that tensors can have, by the name that specs and the command line use."""
+
+
+PRIMARY_DTYPES = ("float32", "bfloat16", "uint8")
+"""Those that the kernels write; uint8 means the bytes before normalization."""
 
 
 def dtype_name(dtype: object) -> str:

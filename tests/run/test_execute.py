@@ -27,6 +27,11 @@ def test_aligned_memory():
         assert array.flags.c_contiguous
 
 
+def test_no_memory_of_negative_size():
+    with pytest.raises(OptionError, match=r"^shape is \(-1, 3\): dimensions must not be negative$"):
+        aligned_empty((-1, 3), np.float32)
+
+
 def test_results_are_aligned(pre):
     assert pre(IMAGE)["pixel_values"].ctypes.data % 64 == 0
 
@@ -101,7 +106,7 @@ def test_other_dtypes_are_refused(pre, dtype):
 
 
 def test_a_dtype_that_is_none():
-    with pytest.raises(OptionError, match=r"^dtype must be float32, bfloat16 or uint8$"):
+    with pytest.raises(OptionError, match=r"^dtype is 'unknown': it must be one of float32, bfloat16, uint8$"):
         foveal.Preprocessor.from_spec("qwen2_vl")(IMAGE, dtype=object())
 
 

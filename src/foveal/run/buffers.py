@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foveal.errors import OptionError
+
 __all__ = ["aligned_empty", "scratch"]
 
 ALIGNMENT = 64
@@ -30,7 +32,14 @@ def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[A
     Returns
     -------
     ndarray
+
+    Raises
+    ------
+    OptionError
+        If a dimension is negative.
     """
+    if min(shape, default=0) < 0:
+        raise OptionError(f"shape is {shape}: dimensions must not be negative")
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT

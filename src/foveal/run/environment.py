@@ -1,5 +1,6 @@
 """What this process runs on, for ``foveal doctor`` and for reports."""
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from foveal.run.execute import instruction_level
 from foveal.run.schedule import available_threads
 from foveal_kernels import target
-from foveal_kernels.compile import cache_directory
+from foveal_kernels.compile import cache_directories
 
 __all__ = ["info"]
 
@@ -20,20 +21,22 @@ def info() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cache_directory`` and
-        ``cached_kernels``, the number of files in it; ``cpu``; ``versions``, None for packages that are not installed.
+        ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cache_directory``;
+        ``cache_writable``, whether new kernels can be kept there; ``cached_kernels``, the number of files in it;
+        ``cpu``; ``versions``, None for packages that are not installed.
 
     Raises
     ------
     TargetError
         If ``FOVEAL_TARGET`` names a level that does not exist or that this CPU cannot run.
     """
-    directory = cache_directory()
+    directory = cache_directories()[0]
     return {
         "level": instruction_level(),
         "levels": list(target.supported()),
         "threads": available_threads(),
         "cache_directory": str(directory),
+        "cache_writable": os.access(directory, os.W_OK),
         "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
         "cpu": _cpu_name(),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES},

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from foveal.errors import MediaError, OptionError, OutputError, TargetError
+from foveal.errors import MediaError, OutputError, TargetError
 from foveal.media.pixels import Pixels
 from foveal.plan.plan import BatchPlan, Normalization, Plan, View
 from foveal.run.buffers import aligned_empty, scratch
@@ -28,8 +28,6 @@ from foveal_kernels.view import Canvas, Emitter, Scratch
 from foveal_kernels.weights import DIGITS, digits_needed
 
 __all__ = ["digit_counts", "instruction_level", "prepare", "run_batch", "run_view"]
-
-PRIMARY_DTYPES = ("float32", "bfloat16", "uint8")
 
 
 def instruction_level() -> str:
@@ -60,7 +58,7 @@ def run_batch(
     load : sequence of callables
         Decodes each image; called on worker threads.
     dtype : str
-        float32, bfloat16 or uint8; uint8 gives the bytes before normalization.
+        One of `foveal.types.PRIMARY_DTYPES`.
     out : ndarray, optional
         C-contiguous array of the batch's shape and the dtype, to be written instead of a new one.
     threads : int, optional
@@ -75,11 +73,7 @@ def run_batch(
     ------
     OutputError
         If ``out`` has a wrong shape, dtype or memory order.
-    OptionError
-        If the dtype is not one that the kernels write.
     """
-    if dtype not in PRIMARY_DTYPES:
-        raise OptionError(f"dtype is {dtype[:40]!r}: it must be one of {', '.join(PRIMARY_DTYPES)}")
     count = thread_count(threads)
     result = aligned_empty(batch.shape, DTYPES[dtype]) if out is None else _checked(out, batch.shape, dtype)
     sizes = [plan.elements * result.itemsize for plan in batch.plans]

@@ -11,11 +11,11 @@ from foveal.run.buffers import aligned_empty
 from foveal.run.execute import digit_counts, prepare, run_view
 from foveal.types import DTYPES, Box, Size
 
-__all__ = ["warmup"]
+__all__ = ["warmup_steps"]
 
 
-def warmup(plan: Plan, normalization: Normalization, dtype: str) -> Iterator[str]:
-    """Run every kernel of a plan's model once on a small image.
+def warmup_steps(plan: Plan, normalization: Normalization, dtype: str) -> Iterator[str]:
+    """Run every kernel of a plan's model once on a small image, one kernel after each step.
 
     Parameters
     ----------
