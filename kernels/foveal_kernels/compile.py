@@ -24,7 +24,7 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 from platformdirs import user_cache_path
 
-__all__ = ["cache_directories", "callback", "compiled", "helper", "kernel"]
+__all__ = ["cache_directories", "callback", "compiled", "helper", "inlined", "kernel"]
 
 OPTIONS = {"nogil": True, "error_model": "numpy"}
 _compiled: list[str] = []
@@ -148,6 +148,8 @@ class _KernelCache(FunctionCache):
 
 
 helper = njit(**OPTIONS)
+inlined = njit(forceinline=True, **OPTIONS)
+"""A helper that LLVM must not leave as a call, which would hand vectors over through memory."""
 
 
 def kernel(py_func):

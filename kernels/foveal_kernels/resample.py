@@ -5,9 +5,9 @@ Both passes are one dot product of bytes with packed weights; the three instruct
 to 0..255 before the next, as both references do.
 
 Names used here
-    taps      8 source rows, gathered so that one 64-byte vector holds, for 4 rows and 4 channels, 4 neighbouring
-              pixels: taps[group of 4 pixels][half of the 8 rows][channel][row][pixel]. The fourth channel is padding.
-    strip     8 rows after the horizontal pass, as 2 groups of 4 rows: strip[group][channel][x][row], a channel being
+    taps      16 source rows, gathered so that a 64-byte vector holds 4 neighbouring pixels of all of them, for one
+              channel: taps[group of 4 pixels][channel][row][pixel].
+    strip     16 rows after the horizontal pass, as 4 groups of 4 rows: strip[group][channel][x][row], a channel being
               one `plane`. It is what the vertical pass multiplies: 4 source rows side by side for each x.
     canvas    one row of bytes, row[channel][x], a channel again being one `plane`.
 Passes may write up to 63 bytes past a row's width; planes are wide enough.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.core.extending import overload
 
-from .compile import OPTIONS, helper
+from .compile import OPTIONS, helper, inlined
 from .simd import (
     U8x64,
     add,
@@ -69,16 +69,17 @@ class Weights(NamedTuple):
     shift: int
 
 
+GATHERED = 64
+"""Groups of 4 pixels that are gathered from 4 rows before the next 4 rows: their taps, 12 KB, stay in the L1."""
+
 first_quarter, second_quarter, third_quarter, fourth_quarter = quarters
 
 _Q = range(4)
 _LANES = [(channel, row, pixel) for channel in _Q for row in _Q for pixel in _Q]
 _gather_rgbx = shuffler(U8x64, [row * 16 + pixel * 4 + channel for channel, row, pixel in _LANES])
 _gather_rgb = shuffler(U8x64, [row * 16 + pixel * 3 + min(channel, 2) for channel, row, pixel in _LANES])
-# 4 results of 16 bytes (channel, row), one for each x -> for each channel 4 x of 4 rows
-_by_channel = shuffler(
-    U8x64, [x * 16 + channel * 4 + row for channel in range(4) for x in range(4) for row in range(4)]
-)
+# 4 results of 16 rows, one for each x -> for each group of 4 rows the 4 x
+_by_group = shuffler(U8x64, [x * 16 + group * 4 + row for group in _Q for x in _Q for row in _Q])
 _by_row = shuffler(U8x64, [x * 4 + row for row in _Q for x in range(16)])
 
 # 64 bytes that start with 16 pixels, or that end with the last 16 pixels of a row -> 16 bytes of each channel
@@ -211,77 +212,100 @@ def _dot_four(dot, data, step, weights, count, half, shift):
     return _pack(dot, left, right, _finish(g, h, i, shift), _finish(j, k, m, shift))
 
 
+@inlined
+def _dot_three(dot, data, weights, count, half, shift):
+    """Multiply ``count`` groups of the 3 channels' vectors with the same weights."""
+    zero = spread_i32(np.int32(0))
+    a, b, c = half, zero, zero
+    d, e, f = half, zero, zero
+    g, h, i = half, zero, zero
+    for _ in range(count):
+        a, b, c = _multiply_add(dot, a, b, c, load_u8x64(data), weights)
+        d, e, f = _multiply_add(dot, d, e, f, load_u8x64(data + 64), weights)
+        g, h, i = _multiply_add(dot, g, h, i, load_u8x64(data + 128), weights)
+        data += 192
+        weights += group_bytes(dot.level, dot.digits)
+    return _finish(a, b, c, shift), _finish(d, e, f, shift), _finish(g, h, i, shift)
+
+
 # ---- horizontal pass
 
 
 @helper
-def gather_taps(rows, y, last, width, step, taps):
-    """Gather the 8 rows from ``y`` on, clamped to ``last``, from interleaved pixels; pixels beyond the width are 0."""
-    readable = ((width - 1) * step + 3 - 16) // (4 * step) + 1  # groups whose 16-byte load stays inside the row
-    for half in range(2):
-        base = y + 4 * half
-        first, second = np.intp(rows[min(base, last)]), np.intp(rows[min(base + 1, last)])
-        third, fourth = np.intp(rows[min(base + 2, last)]), np.intp(rows[min(base + 3, last)])
-        out = taps + half * 64
-        at = np.intp(0)
-        if step == 4:
-            for _ in range(readable):
+def gather_taps(rows, y, last, width, step, lines, taps):
+    """Gather the 16 rows from ``y`` on, clamped to ``last``, from interleaved pixels; pixels beyond the width are 0.
+
+    ``lines`` is room for 16 addresses.
+    """
+    for i in range(16):
+        lines[i] = rows[min(y + i, last)]
+    readable = max(((width - 1) * step + 3 - 16) // (4 * step) + 1, 0)  # groups whose 16-byte load stays in the row
+    for start in range(0, readable, GATHERED):
+        for quad in range(4):
+            first, second = np.intp(lines[4 * quad]), np.intp(lines[4 * quad + 1])
+            third, fourth = np.intp(lines[4 * quad + 2]), np.intp(lines[4 * quad + 3])
+            out = taps + start * 192 + quad * 16
+            at = np.intp(start * 4 * step)
+            for _ in range(min(GATHERED, readable - start)):
                 upper = join_u8x16(load_u8x16(first + at), load_u8x16(second + at))
-                store(out, _gather_rgbx(join_u8x32(upper, join_u8x16(load_u8x16(third + at), load_u8x16(fourth + at)))))
-                out += 128
-                at += 16
-        else:
-            for _ in range(readable):
-                upper = join_u8x16(load_u8x16(first + at), load_u8x16(second + at))
-                store(out, _gather_rgb(join_u8x32(upper, join_u8x16(load_u8x16(third + at), load_u8x16(fourth + at)))))
-                out += 128
-                at += 12
-        for x in range(max(readable, 0) * 4, (width + 3) & ~3):
-            for row in range(4):
-                pixel = np.intp(rows[min(base + row, last)]) + x * step
-                out = taps + ((x >> 2) * 2 + half) * 64 + row * 4 + (x & 3)
-                for channel in range(3):
-                    store_u8(out + channel * 16, load_u8(pixel + channel) if x < width else np.uint8(0))
+                value = join_u8x32(upper, join_u8x16(load_u8x16(third + at), load_u8x16(fourth + at)))
+                value = _gather_rgbx(value) if step == 4 else _gather_rgb(value)
+                store(out, first_quarter(value))
+                store(out + 64, second_quarter(value))
+                store(out + 128, third_quarter(value))
+                out += 192
+                at += 4 * step
+    for x in range(readable * 4, (width + 3) & ~3):
+        for i in range(16):
+            pixel = np.intp(lines[i]) + x * step
+            out = taps + (x >> 2) * 192 + i * 4 + (x & 3)
+            for channel in range(3):
+                store_u8(out + channel * 64, load_u8(pixel + channel) if x < width else np.uint8(0))
 
 
-@helper
+@inlined
 def _dot_taps(dot, taps, weights, x, half, shift):
-    data = taps + np.intp(weights.groups[x, 0]) * 128
+    data = taps + np.intp(weights.groups[x, 0]) * 192
     packed = np.intp(weights.packed.ctypes.data) + x * np.intp(weights.packed.strides[0])
-    return _dot_pair(dot, data, 64, 128, packed, np.intp(weights.groups[x, 1]), half, shift)
+    return _dot_three(dot, data, packed, np.intp(weights.groups[x, 1]), half, shift)
 
 
 @helper
-def _put_strip(out, plane, value, words):
-    """Write 4 x of 4 rows of each channel, or the first x only."""
-    if words == 4:
-        store(out, first_quarter(value))
-        store(out + plane, second_quarter(value))
-        store(out + 2 * plane, third_quarter(value))
+def _put_strip(strip, group, value, whole):
+    """Write 4 x of 4 rows to each group of a strip, or the first x only."""
+    if whole:
+        store(strip, first_quarter(value))
+        store(strip + group, second_quarter(value))
+        store(strip + 2 * group, third_quarter(value))
+        store(strip + 3 * group, fourth_quarter(value))
     else:
-        store_first_word(out, first_quarter(value))
-        store_first_word(out + plane, second_quarter(value))
-        store_first_word(out + 2 * plane, third_quarter(value))
+        store_first_word(strip, first_quarter(value))
+        store_first_word(strip + group, second_quarter(value))
+        store_first_word(strip + 2 * group, third_quarter(value))
+        store_first_word(strip + 3 * group, fourth_quarter(value))
 
 
 @helper
 def horizontal_pass(dot, taps, weights, strip, plane):
-    """Gathered taps -> the 2 groups of a strip, 3 planes apart."""
+    """Gathered taps -> the 4 groups of a strip, 3 planes apart."""
     half, shift = spread_i32(np.int32(1) << np.int32(weights.shift - 1)), spread_i32(np.int32(weights.shift))
-    lower = strip + 3 * plane
     width = weights.groups.shape[0]
     whole = width & ~3
     for x in range(0, whole, 4):
-        a, b = _dot_taps(dot, taps, weights, x, half, shift)
-        c, d = _dot_taps(dot, taps, weights, x + 1, half, shift)
-        e, f = _dot_taps(dot, taps, weights, x + 2, half, shift)
-        g, h = _dot_taps(dot, taps, weights, x + 3, half, shift)
-        _put_strip(strip + 4 * x, plane, _by_channel(_pack(dot, a, c, e, g)), 4)
-        _put_strip(lower + 4 * x, plane, _by_channel(_pack(dot, b, d, f, h)), 4)
+        red_0, green_0, blue_0 = _dot_taps(dot, taps, weights, x, half, shift)
+        red_1, green_1, blue_1 = _dot_taps(dot, taps, weights, x + 1, half, shift)
+        red_2, green_2, blue_2 = _dot_taps(dot, taps, weights, x + 2, half, shift)
+        red_3, green_3, blue_3 = _dot_taps(dot, taps, weights, x + 3, half, shift)
+        out = strip + 4 * x
+        _put_strip(out, 3 * plane, _by_group(_pack(dot, red_0, red_1, red_2, red_3)), True)
+        _put_strip(out + plane, 3 * plane, _by_group(_pack(dot, green_0, green_1, green_2, green_3)), True)
+        _put_strip(out + 2 * plane, 3 * plane, _by_group(_pack(dot, blue_0, blue_1, blue_2, blue_3)), True)
     for x in range(whole, width):
-        a, b = _dot_taps(dot, taps, weights, x, half, shift)
-        _put_strip(strip + 4 * x, plane, _by_channel(_pack(dot, a, a, a, a)), 1)
-        _put_strip(lower + 4 * x, plane, _by_channel(_pack(dot, b, b, b, b)), 1)
+        red, green, blue = _dot_taps(dot, taps, weights, x, half, shift)
+        out = strip + 4 * x
+        _put_strip(out, 3 * plane, _by_group(_pack(dot, red, red, red, red)), False)
+        _put_strip(out + plane, 3 * plane, _by_group(_pack(dot, green, green, green, green)), False)
+        _put_strip(out + 2 * plane, 3 * plane, _by_group(_pack(dot, blue, blue, blue, blue)), False)
 
 
 # ---- vertical pass

@@ -27,8 +27,8 @@ from .weights import group_bytes
 
 SPARE_GROUPS = 4
 """Groups of 4 rows that the sliding window holds beyond what one output row needs: fewer moves."""
-BLOCK = 8
-"""Rows that the vertical-first order computes together, one strip."""
+BLOCK = 16
+"""Rows of a strip: those that the horizontal pass computes together."""
 VECTOR = 64
 """Bytes that a row must hold for the vertical-first order to read it where it lies."""
 
@@ -91,7 +91,7 @@ def _odd_lines(count):
 
 @register_jitable
 def _taps_bytes(width):
-    return _rounded(((width + 3) >> 2) * 128)
+    return _rounded(((width + 3) >> 2) * 192)
 
 
 @register_jitable
@@ -114,7 +114,7 @@ def canvas_plane(width):
 @register_jitable
 def window_groups(packed_bytes, bytes_a_group):
     """Return the length of the sliding window of the horizontal-first order, in groups of 4 rows."""
-    return (packed_bytes // bytes_a_group + 2 + SPARE_GROUPS) & ~1
+    return (packed_bytes // bytes_a_group + 4 + SPARE_GROUPS) & ~3
 
 
 def horizontal_first_scratch(width, resized_width, window, canvas_width, band, side):
@@ -126,7 +126,7 @@ def horizontal_first_scratch(width, resized_width, window, canvas_width, band, s
 
 def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band, side):
     """Return the bytes of scratch memory that `resample_vertical_first` needs."""
-    strip = 6 * _strip_plane(resized_width) + 64
+    strip = 12 * _strip_plane(resized_width) + 64
     rows = (BLOCK + staged_rows) * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
     return 64 + _taps_bytes(width) + rows + strip
 
@@ -187,7 +187,7 @@ def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter
     canvas : Canvas
     emitter : Emitter
     scratch : Scratch
-        At least `horizontal_first_scratch` bytes and 8 addresses.
+        At least `horizontal_first_scratch` bytes and 32 addresses.
     out : int
         Address of the view's first element.
     start, stop : int
@@ -203,7 +203,7 @@ def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter
     strips = stage + BLOCK * _row_stride(source.width)
     band = strips + window * group + 64
     waiting = np.intp(0)
-    done = np.intp(vertical.groups[min(max(start - canvas.top, 0), height - 1), 0]) & ~1
+    done = np.intp(vertical.groups[min(max(start - canvas.top, 0), height - 1), 0]) & ~3
     first = done  # group at the start of the window; groups first .. done are there
     for y in range(start, stop):
         v = y - canvas.top
@@ -211,13 +211,13 @@ def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter
         if 0 <= v < height:
             needed = np.intp(vertical.groups[v, 0])
             while done < needed + vertical.groups[v, 1]:
-                if done + 2 - first > window:
+                if done + 4 - first > window:
                     kept = min(needed, done)
                     move_down(strips, strips + (kept - first) * group, (done - kept) * group)
                     first = kept
                 _gather(source, done * 4, last, stage, scratch.addresses, taps)
                 horizontal_pass(dot, taps, horizontal, strips + (done - first) * group, plane)
-                done += 2
+                done += 4
             data = strips + (needed - first) * group
             _fill(row, row_plane, 0, canvas.left, canvas)
             vertical_pass(dot, data, plane, vertical, v, width, row + canvas.left, row_plane)
@@ -229,15 +229,15 @@ def resample_horizontal_first(dot, source, horizontal, vertical, canvas, emitter
 
 @helper
 def _gather(source, y, last, stage, addresses, taps):
-    """Taps of the 8 source rows from ``y`` on."""
+    """Taps of the 16 source rows from ``y`` on."""
     if is_interleaved(source):
-        gather_taps(source.rows, y, last, source.width, source.step, taps)
+        gather_taps(source.rows, y, last, source.width, source.step, addresses[BLOCK:], taps)
     else:
         count = min(BLOCK, last + 1 - y)
         for i in range(count):
             stage_row(source, y + i, stage + i * _row_stride(source.width))
             addresses[i] = np.uint64(stage + i * _row_stride(source.width))
-        gather_taps(addresses, 0, count - 1, source.width, 4, taps)
+        gather_taps(addresses, 0, count - 1, source.width, 4, addresses[BLOCK:], taps)
 
 
 @kernel
@@ -249,9 +249,9 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
     dot, source, horizontal, vertical, canvas, emitter, out, start, stop
         As for `resample_horizontal_first`.
     scratch : Scratch
-        At least `vertical_first_scratch` bytes and 8 + source height addresses.
+        At least `vertical_first_scratch` bytes and 32 + source height addresses.
     staged_rows : int
-        0 where the vertical pass can read the source's memory; else as many rows as a block of 8 output rows spans.
+        0 where the vertical pass can read the source's memory; else as many rows as a block of 16 output rows spans.
     """
     last = source.rows.shape[0] - 1
     width, height = horizontal.groups.shape[0], vertical.groups.shape[0]
@@ -261,9 +261,10 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
     block = taps + _taps_bytes(source.width)
     stage = block + BLOCK * stride
     strip = stage + staged_rows * stride
-    band = strip + 6 * plane + 64
+    band = strip + 12 * plane + 64
     waiting = np.intp(0)
-    block_rows, staged = scratch.addresses[:BLOCK], scratch.addresses[BLOCK:]
+    block_rows, lines = scratch.addresses[:BLOCK], scratch.addresses[BLOCK : 2 * BLOCK]
+    staged = scratch.addresses[2 * BLOCK :]
     for i in range(BLOCK):
         block_rows[i] = np.uint64(block + i * stride)
     step = 4 if staged_rows else source.step
@@ -282,7 +283,7 @@ def resample_vertical_first(dot, source, horizontal, vertical, canvas, emitter, 
                 for i in range(base, end):
                     rows = staged if staged_rows else source.rows
                     vertical_pass_on_source(dot, rows, last, vertical, i, count, block + (i - base) * stride)
-                gather_taps(block_rows, 0, end - base - 1, source.width, step, taps)
+                gather_taps(block_rows, 0, end - base - 1, source.width, step, lines, taps)
                 horizontal_pass(dot, taps, horizontal, strip, plane)
             group = strip + ((v - base) >> 2) * 3 * plane
             _fill(row, row_plane, 0, canvas.left, canvas)

@@ -4,10 +4,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 import safetensors
 from PIL import Image
+from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 import foveal
@@ -55,6 +57,17 @@ def test_help_lists_every_command():
     for words in ((), ("--help",), ("-h",)):
         text = succeed(*words)
         assert all(f"\n  {command} " in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_no_python_types(command):
+    assert "<" not in succeed(command, "--help").replace("'pillow<13'", "")
+
+
+def test_usage_lines():
+    assert succeed("run", "-h").splitlines()[0].endswith(" run [OPTIONS] MODEL IMAGE...")
+    assert succeed("demo", "-h").splitlines()[0].endswith(" demo [OPTIONS] [IMAGE]")
+    assert "\n  IMAGE|WxH  Image files, or sizes as WIDTHxHEIGHT" in succeed("plan", "-h")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -138,7 +151,11 @@ def test_models():
         "model_types",
         "image_processor_types",
         "source",
+        "path",
     }
+    assert [Path(model["path"]).read_text() for model in listed] == [
+        (find.SPECS / f"{name}.yaml").read_text() for name in find.names()
+    ]
 
 
 # ---- plan
@@ -219,13 +236,87 @@ def test_a_file_may_be_named_like_a_size(tmp_path, image, monkeypatch):
     assert tree["images"][0]["height"] == 40
 
 
-def test_plan_refuses():
+def test_plan_refuses(tmp_path):
     missing = "cannot be opened: no such file or directory"
-    assert fail("plan", "qwen2_vl", "640x480", "none.png") == f"error: image 1: none.png: {missing}"
-    assert fail("plan", "qwen2_vl", "0x480") == f"error: image 0: 0x480: {missing}"
-    assert fail("plan", "qwen2_vl", "640x480", "2x2000").startswith("error: image 1 is 2000x2 (height x width): ")
+    assert fail("plan", "qwen2_vl", "640x480", "none.png") == f"error: image 1 (none.png): {missing}"
+    assert fail("plan", "qwen2_vl", tmp_path / "no.png") == f"error: image 0 ({tmp_path}/no.png): {missing}"
+    assert fail("plan", "qwen2_vl", ".") == "error: image 0 (.): cannot be opened: is a directory"
+    assert fail("plan", "qwen2_vl", "640x480", "2x2000").startswith(
+        "error: image 1 (2x2000) is 2000x2 (height x width)"
+    )
     assert "reference" in fail("plan", "llama4", "640x480", "--reference", "pillow")
     assert fail("plan", "none.yaml", "1x1") == "error: none.yaml: No such file or directory"
+
+
+@pytest.mark.parametrize("item", ["1920X1080", "1920*1080", "0x10", "10x0", "1920 x 1080", "1920,1080", "-5x5"])
+def test_what_looks_like_a_size_but_is_none(item):
+    assert fail("plan", "qwen2_vl", "--", item) == (
+        f"error: image 0 ({item}): neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080"
+    )
+
+
+def test_a_very_long_argument_does_not_fill_the_screen():
+    line = fail("plan", "qwen2_vl", "a" * 5000)
+    assert line.endswith("): a str of 5000 characters is not a path")
+    assert len(line) < 200
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-VL-7B-Instruct", "./checkpoints/mine"])
+def test_a_model_that_is_no_directory_says_that_nothing_is_downloaded(model):
+    assert fail("plan", model, "1x1") == (
+        f"error: no spec is named '{model}', and no such directory exists; nothing is downloaded: "
+        "pass the directory of a local checkpoint, or a name that foveal models lists"
+    )
+
+
+# ---- overrides
+
+
+def features_of(*words):
+    return json.loads(succeed("plan", *words, "--json"))["batch"]["features"]
+
+
+def test_set_overrides_the_image_processor(image, tmp_path):
+    assert features_of("qwen2_5_vl", "1024x768", "--set", "max_pixels=501760") == 609
+    size = '{"shortest_edge": 3136, "longest_edge": 501760}'
+    assert features_of("qwen2_5_vl", "1024x768", "--set", f"size={size}") == 609
+    text = succeed("plan", "llava1_5", "640x480", "--set", "do_center_crop=false", "--set", "resample=lanczos")
+    assert "336x448" in text
+    assert "lanczos" in text
+    path = tmp_path / "out.npz"
+    succeed("run", "llava1_5", image, "-o", path, "--set", "image_mean=[0, 0, 0]", "--set", "image_std=[1,1,1]")
+    expected = foveal.Preprocessor.from_spec("llava1_5", image_mean=[0, 0, 0], image_std=[1, 1, 1])(image)
+    with np.load(path) as written:
+        np.testing.assert_array_equal(written["pixel_values"], expected["pixel_values"])
+
+
+def test_set_overrides_a_checkpoint(tmp_path):
+    (tmp_path / "preprocessor_config.json").write_text(
+        '{"image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136, "max_pixels": 200704}'
+    )
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2_vl"}')
+    assert features_of(tmp_path, "1024x768") <= 256
+    assert features_of(tmp_path, "1024x768", "--set", "max_pixels=501760") == 609
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("sharpen=true", "'sharpen' is not an option of qwen2_vl "),
+        ("max_pixels", "--set max_pixels: expected NAME=VALUE"),
+        ("=3", "--set =3: expected NAME=VALUE"),
+        ("max-pixels=3", "--set max-pixels=3: expected NAME=VALUE"),
+        ("reference=pillow", "--set reference: not an option of an image processor"),
+        ("spec=1", "--set spec: not an option of an image processor"),
+        ("max_pixels=many", "max_pixels='many': "),
+        ("max_pixels=" + "[" * 100_000, "max_pixels=a long text: "),
+        ("rescale_factor=NaN", "rescale_factor"),
+        ("do_resize=True", "do_resize='True': "),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_set_refuses(command, setting, message, image):
+    assert fail(command, "qwen2_vl", image, "--set", setting).startswith(f"error: {message}")
 
 
 def test_a_model_may_be_a_file_or_a_directory(tmp_path):
@@ -268,6 +359,15 @@ def test_run_writes_safetensors(image, tmp_path, dtype):
     assert tree["images"][1] == {"image": str(image), "height": 40, "width": 60, "features": expected.plans[1].features}
 
 
+def test_what_run_wrote_is_read_back_as_the_readme_says(image, tmp_path):
+    path = tmp_path / "out.safetensors"
+    succeed("run", "llama4", image, "-o", path)
+    expected = foveal.Preprocessor.from_spec("llama4")(image)
+    tensors = load_file(path)
+    assert tensors["pixel_values"].dtype == expected["pixel_values"].dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(tensors["pixel_values"], expected["pixel_values"])
+
+
 def test_run_writes_npz(image, tmp_path):
     path = tmp_path / "out.npz"
     succeed("run", "llava1_5", image, "--output", path, "--reference", "pillow", "--threads", 1)
@@ -300,10 +400,21 @@ def test_run_refuses(image, tmp_path):
         "error: the output is out.pt: its name must end in .safetensors or .npz"
     )
     assert fail("run", "qwen2_vl", image, "-o", "nowhere/out.npz") == "error: nowhere: no such directory"
-    assert fail("run", "qwen2_vl", image, text).startswith("error: image 1: text.png: not an image of a format")
+    assert fail("run", "qwen2_vl", image, text).startswith(f"error: image 1 ({text}): not an image of a format")
+    assert fail("run", "llava1_5", ".") == "error: image 0 (.): cannot be opened: is a directory"
     assert fail("run", "qwen2_vl", image, "--dtype", "int3").startswith("error: dtype ")
-    assert fail("run", "qwen2_vl", image, "--threads", "0").startswith("error: threads ")
+    assert fail("run", "qwen2_vl", image, "--threads", "0") == "error: --threads 0: must be at least 1"
     assert not name.exists()
+
+
+def test_run_names_an_image_of_a_size_that_is_refused_and_one_that_is_broken(image, tmp_path):
+    thin, broken = tmp_path / "thin.png", tmp_path / "broken.png"
+    Image.new("RGB", (2, 2000)).save(thin)
+    broken.write_bytes(image.read_bytes()[:500])
+    line = fail("run", "qwen2_vl", image, thin)
+    assert line.startswith(f"error: image 1 ({thin}) is 2000x2 (height x width): ")
+    line = fail("run", "qwen2_vl", image, broken)
+    assert line == f"error: image 1 ({broken}): the PNG data are truncated or corrupt"
 
 
 def test_a_file_that_cannot_be_written(image, tmp_path):
@@ -316,27 +427,46 @@ def test_a_file_that_cannot_be_written(image, tmp_path):
 
 
 def test_warmup_of_one_model():
-    tree = json.loads(succeed("warmup", "llava1_5", "--json"))
-    assert [row["model"] for row in tree["models"]] == ["llava1_5"]
-    assert tree["seconds"] >= tree["models"][0]["seconds"] > 0
+    tree = json.loads(succeed("warmup", "llava1_5", "--reference", "pillow", "--json"))
+    (row,) = tree["models"]
+    assert (row["model"], row["reference"], row["dtype"]) == ("llava1_5", "pillow", "float32")
+    assert tree["seconds"] >= row["seconds"] > 0
 
 
-def test_warmup_of_all_shows_progress_on_stderr(monkeypatch):
+@pytest.fixture
+def warmed(monkeypatch):
+    """What would be compiled."""
     asked = []
 
-    def pretend(self, dtype=None):
-        asked.append((self.name, dtype))
-        yield "emit"
+    def pretend(self, dtype=None, progress=None):
+        asked.append((self.name, self.reference, dtype))
+        progress("emit")
 
     monkeypatch.setattr(foveal.Preprocessor, "warmup", pretend)
-    lines = succeed("warmup", "--all", "--dtype", "bfloat16").splitlines()
-    assert asked == [(name, "bfloat16") for name in find.names()]
-    assert [line.split()[0] for line in lines] == [*find.names(), "in"]
+    return asked
+
+
+def test_warmup_of_all(warmed):
+    lines = succeed("warmup", "--all").splitlines()
+    assert warmed == [(name, "torchvision", None) for name in find.names()]
+    assert [line.split()[:3] for line in lines[:2]] == [
+        ["llama4", "torchvision", "bfloat16"],
+        ["llava1_5", "torchvision", "float32"],
+    ]
+    assert lines[-1].startswith("in all ")
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_warmup_of_all_with_another_dtype_and_reference(warmed):
+    succeed("warmup", "--all", "--dtype", "bfloat16", "--reference", "pillow<13")
+    assert warmed == [(name, "pillow<13", "bfloat16") for name in find.names() if name != "llama4"]
+    assert fail("warmup", "--all", "--reference", "opencv").startswith("error: reference='opencv': ")
 
 
 def test_warmup_refuses():
     assert fail("warmup") == "error: name a MODEL or say --all"
     assert fail("warmup", "llava1_5", "--all") == "error: name a MODEL or say --all"
+    assert fail("warmup", "llava1_5", "--dtype", "int3").startswith("error: ")
 
 
 def test_doctor():
@@ -345,6 +475,14 @@ def test_doctor():
     text = succeed("doctor")
     assert f"\ncache directory  {found['cache_directory']}\n" in text
     assert f"\nnumba            {found['versions']['numba']}\n" in text
+
+
+def test_doctor_says_when_the_cache_is_read_only(monkeypatch):
+    assert "cache writable" not in succeed("doctor")
+    found = import_module("foveal.run").info() | {"cache_writable": False}
+    monkeypatch.setattr("foveal.run.info", lambda: found)
+    assert "\ncache writable   no: " in succeed("doctor")
+    assert json.loads(succeed("doctor", "--json"))["cache_writable"] is False
 
 
 def test_doctor_names_a_level_that_does_not_exist(tmp_path):
@@ -393,7 +531,34 @@ def test_demo_for_people(tmp_path, monkeypatch):
     ]
 
 
+def test_demo_of_ones_own_photo(tmp_path, monkeypatch):
+    monkeypatch.setattr(import_module("foveal.cli.demo"), "_CALLS", 2)
+    path = tmp_path / "upright.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 4), np.uint8)
+    Image.fromarray(pixels).save(path, exif=exif)
+    tree = json.loads(succeed("demo", path, "-o", tmp_path, "--set", "min_pixels=12544", "--json"))
+    assert (tree["images"][0]["image"], tree["images"][0]["height"], tree["images"][0]["width"]) == (str(path), 60, 40)
+    expected = foveal.Preprocessor.from_spec("qwen2_5_vl", min_pixels=12544)(path)
+    written = read_safetensors(tmp_path / "tensors.safetensors")
+    assert bytes(written["pixel_values"]["data"]) == expected["pixel_values"].tobytes()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_demo_turns_a_photo_as_the_preprocessor_does(orientation, tmp_path):
+    path = tmp_path / "turned.png"
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).save(path, exif=exif)
+    preprocess = foveal.Preprocessor.from_spec("llava1_5")
+    decoded = import_module("foveal.cli.demo")._decoded(str(path))
+    np.testing.assert_array_equal(preprocess(decoded)["pixel_values"], preprocess(path)["pixel_values"])
+
+
 def test_demo_refuses_a_directory_that_is_a_file(tmp_path):
     path = tmp_path / "file"
     path.touch()
-    assert fail("demo", "-o", path) == f"error: {path}: File exists"
+    assert fail("demo", "-o", path) == f"error: {path}: not a directory"
+    assert fail("demo", "-o", path / "below") == f"error: {path / 'below'}: Not a directory"
+    assert fail("demo", "none.png") == "error: image 0 (none.png): cannot be opened: no such file or directory"

@@ -3,7 +3,7 @@
 import typer
 
 from foveal import __version__
-from foveal.cli.common import Commands
+from foveal.cli.common import Command, Commands
 from foveal.cli.demo import demo
 from foveal.cli.doctor import doctor
 from foveal.cli.models import models
@@ -43,7 +43,7 @@ def root(
 
 
 for command in (demo, models, plan, run, warmup, doctor):
-    app.command()(command)
+    app.command(cls=Command)(command)
 
 
 def main() -> None:

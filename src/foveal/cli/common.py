@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from foveal.errors import FovealError, MediaError, OptionError, UnknownModelError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODEL_HELP",
+    "Command",
     "Commands",
     "Dtype",
     "Json",
@@ -71,6 +72,31 @@ _NOT_SETTINGS = ("cls", "directory", "reference", "spec")
 
 # Typer brings its own copy of click since 0.26 and needs the package before; either way its errors have this base.
 _UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+class Command(TyperCommand):
+    """A command whose help names arguments as its author did; Typer adds braces and the types of Python."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line."""
+        pieces = ["[OPTIONS]"]
+        for parameter in self._arguments(ctx):
+            name = f"{parameter.metavar}{'...' if parameter.nargs != 1 else ''}"
+            pieces.append(name if parameter.required else f"[{name}]")
+        return pieces
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write what is known about arguments and options."""
+        arguments = [(parameter.metavar, parameter.help) for parameter in self._arguments(ctx)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        options = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "option"]
+        with formatter.section("Options"):
+            formatter.write_dl([parameter.get_help_record(ctx) for parameter in options])
+
+    def _arguments(self, ctx: Any) -> list[Any]:
+        return [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
 
 
 class Commands(TyperGroup):
@@ -153,8 +179,7 @@ def naming_images(images: Sequence[str]) -> Iterator[None]:
         if not match or int(match[1]) >= len(images):
             raise
         image, rest = images[int(match[1])], str(error)[match.end() :]
-        for name in (Path(image).name, "the path"):
-            rest = rest.replace(f": {name}: ", ": ", 1) if rest.startswith(f": {name}: ") else rest
+        rest = rest.removeprefix(f": {Path(image).name or 'the path'}")
         raise type(error)(f"image {match[1]} ({_shown(image)}){rest}") from error
 
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foveal.cli.common import (
+    MODEL_HELP,
     Json,
     Reference,
+    Settings,
     bytes_text,
     load_model,
+    naming_images,
     print_json,
     print_table,
     shape_text,
@@ -20,8 +23,11 @@ from foveal.cli.common import (
     write_tensors,
 )
 from foveal.cli.plan import batch_tree, print_plan
+from foveal.errors import OptionError
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from foveal.plan.plan import BatchPlan
     from foveal.preprocessor import Features, Preprocessor
 
@@ -33,34 +39,39 @@ _SECONDS = 2.0
 
 
 def demo(
-    model: Annotated[
-        str, typer.Option("--model", help="A spec's name, a YAML file or a checkpoint directory.", metavar="MODEL")
-    ] = "qwen2_5_vl",
+    image: Annotated[
+        str | None, typer.Argument(help="Your own photo, instead of the one that comes with Foveal.", metavar="IMAGE")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help=MODEL_HELP, metavar="MODEL")] = "qwen2_5_vl",
     output: Annotated[Path, typer.Option("--output", "-o", help="Directory to write into.", metavar="DIR")] = Path(
         "foveal-demo"
     ),
     reference: Reference = None,
+    settings: Settings = None,
     json: Json = False,
 ) -> None:
-    """Preprocess a photo that comes with Foveal.
+    """Preprocess one photo and show all of it.
 
     Prints the plan, timings and tensors; writes the tensors and a picture of what the model sees.
     """
-    preprocessor = load_model(model, reference)
-    output.mkdir(parents=True, exist_ok=True)
-    batch = preprocessor.plan(str(PHOTO))
+    path = str(PHOTO) if image is None else image
+    preprocessor = load_model(model, reference, settings)
+    with naming_images([path]):
+        batch = preprocessor.plan(path)
+        photo = _decoded(path)
+    _make_directory(output)
     if not json:
-        print_plan(preprocessor, [str(PHOTO)], batch)
+        print_plan(preprocessor, [path], batch)
         typer.echo(
             "\nloading the kernels; the very first time they are compiled, which takes some seconds ...", err=True
         )
-    features, timings = _timed(preprocessor, batch)
+    features, timings = _timed(preprocessor, batch, path, photo)
     write_tensors(output / TENSORS, features)
-    _draw(preprocessor, features).save(output / PICTURE)
+    _draw(preprocessor, features, photo).save(output / PICTURE)
     tensors = tensor_rows(features)
     written = [str(output / TENSORS), str(output / PICTURE)]
     if json:
-        tree = batch_tree(preprocessor, [PHOTO.name], batch)
+        tree = batch_tree(preprocessor, [PHOTO.name if image is None else image], batch)
         print_json({**tree, "timings": timings, "tensors": tensors, "written": written})
         return
     print_table(("step", "threads", "calls", "best", "median"), [_timing_row(timing) for timing in timings])
@@ -68,27 +79,58 @@ def demo(
     rows = [(row["name"], row["dtype"], shape_text(row["shape"]), bytes_text(row["bytes"])) for row in tensors]
     print_table(("tensor", "dtype", "shape", "bytes"), rows)
     typer.echo()
-    for path in written:
-        typer.echo(f"written: {path}")
+    for name in written:
+        typer.echo(f"written: {name}")
 
 
-def _timed(preprocessor: "Preprocessor", batch: "BatchPlan") -> "tuple[Features, list[dict[str, Any]]]":
-    """Return the features of the photo, and the times of each step in the order in which they happen."""
+def _make_directory(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise OptionError(f"{path}: not a directory")
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _decoded(path: str) -> "Image.Image":
+    """Return a file as a Pillow image, turned upright as the preprocessor turns it."""
     from PIL import Image
 
+    from foveal.media.header import open_image, read_header
+    from foveal.media.sources import open_source
+
+    # Raises what a call would raise, with the file's name.
+    open_source(path).decode()
+    with open(path, "rb") as file:
+        orientation = read_header(file).orientation
+        file.seek(0)
+        image = open_image(file)
+        image.load()
+    turn = Image.Transpose
+    turns = (
+        turn.FLIP_LEFT_RIGHT,
+        turn.ROTATE_180,
+        turn.FLIP_TOP_BOTTOM,
+        turn.TRANSPOSE,
+        turn.ROTATE_270,
+        turn.TRANSVERSE,
+        turn.ROTATE_90,
+    )
+    return image.transpose(turns[orientation - 2]) if orientation > 1 else image
+
+
+def _timed(
+    preprocessor: "Preprocessor", batch: "BatchPlan", path: str, photo: "Image.Image"
+) -> "tuple[Features, list[dict[str, Any]]]":
+    """Return the features of the photo, and the times of each step in the order in which they happen."""
     from foveal.media.sources import open_source
     from foveal.run.buffers import aligned_empty
     from foveal.run.schedule import thread_count
     from foveal.types import DTYPES
 
-    timings = [_timing("decode the JPEG", 1, _repeated(open_source(str(PHOTO)).decode))]
+    timings = [_timing("decode the file", 1, _repeated(open_source(path).decode))]
     start = perf_counter()
-    features = preprocessor(str(PHOTO))
+    features = preprocessor(path)
     timings.append(
         _timing("first call: kernels loaded or compiled, file decoded", thread_count(None), [perf_counter() - start])
     )
-    with Image.open(PHOTO) as photo:
-        photo.load()
     out = aligned_empty(batch.shape, DTYPES[batch.dtype])
     for threads in sorted({1, thread_count(None)}):
         times = _repeated(lambda threads=threads: preprocessor(photo, out=out, threads=threads))  # type: ignore[misc]
@@ -122,12 +164,9 @@ def _timing_row(timing: dict[str, Any]) -> tuple[object, ...]:
     return timing["step"], timing["threads"], timing["calls"], f"{timing['best_ms']:.2f} ms", median
 
 
-def _draw(preprocessor: "Preprocessor", features: "Features") -> Any:
-    from PIL import Image
-
+def _draw(preprocessor: "Preprocessor", features: "Features", photo: "Image.Image") -> "Image.Image":
     from foveal.show import draw_panels, panels
 
     plan = features.plans[0]
-    with Image.open(PHOTO) as photo:
-        shown = panels(plan, features[features.batch.primary], preprocessor.normalization, photo)
+    shown = panels(plan, features[features.batch.primary], preprocessor.normalization, photo)
     return draw_panels(shown, f"what {preprocessor.name} sees: {plan.features} feature tokens")

@@ -14,7 +14,7 @@ def doctor(json: Json = False) -> None:
     rows = []
     for name, value in found.items():
         if name == "cache_writable":
-            rows += [] if value else [("cache writable", "no: what it lacks is compiled anew in every process")]
+            rows += [] if value else [("cache writable", "no: what it lacks is kept elsewhere, or compiled anew")]
         elif isinstance(value, dict):
             rows += [(key, each or "not installed") for key, each in value.items()]
         else:

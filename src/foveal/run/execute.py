@@ -280,7 +280,7 @@ def _horizontal_first(
     dot, horizontal, vertical, *_ = passes
     window = kernels.window_groups(vertical.packed.shape[1], weight_bytes(*dot.values))
     size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, *_canvas_numbers(where))
-    memory = Scratch(*scratch(size, kernels.BLOCK))
+    memory = Scratch(*scratch(size, 2 * kernels.BLOCK))
     kernels.resample_horizontal_first(dot, source, horizontal, vertical, *where, memory, address, start, stop)
 
 
@@ -290,7 +290,7 @@ def _vertical_first(
     dot, horizontal, vertical, _, span = passes
     staged = 0 if _is_interleaved(source) and (source.width - 1) * source.step + 3 >= kernels.VECTOR else span
     size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, *_canvas_numbers(where))
-    memory = Scratch(*scratch(size, kernels.BLOCK + len(source.rows)))
+    memory = Scratch(*scratch(size, 2 * kernels.BLOCK + len(source.rows)))
     kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
 
 
