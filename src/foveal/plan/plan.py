@@ -117,7 +117,7 @@ class Plan(msgspec.Struct, frozen=True):
     dtype : str
         Default dtype of the primary tensor.
     features : int
-        Number of feature tokens that the image becomes in the prompt.
+        Number of image features: as many placeholder tokens stand in the prompt, beside separators, start and end.
     tensors : tuple of SideTensor
     """
 
@@ -157,5 +157,5 @@ class BatchPlan(msgspec.Struct, frozen=True):
 
     @property
     def features(self) -> int:
-        """Number of feature tokens of all images together."""
+        """Number of image features of all images together."""
         return sum(plan.features for plan in self.plans)
