@@ -29,6 +29,24 @@ def test_the_first_failing_task_is_reported_and_the_others_finish():
     assert sorted(done) == [0, 1, 2, 4, 5, 6, 8, 9]
 
 
+def test_an_interrupt_begins_nothing_more():
+    begun = []
+
+    def task(i):
+        begun.append(i)
+        if i == 0:
+            raise KeyboardInterrupt
+        threading.Event().wait(0.01)
+
+    for threads in (1, 2):
+        begun.clear()
+        with pytest.raises(KeyboardInterrupt):
+            run_all([lambda i=i: task(i) for i in range(200)], threads)
+        threading.Event().wait(0.05)
+        assert len(begun) < 10
+        assert run_all([lambda: 7] * 3, threads) == [7, 7, 7]
+
+
 def test_at_most_so_many_threads():
     together, most, lock = [0], [0], threading.Lock()
 

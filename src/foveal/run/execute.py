@@ -76,9 +76,8 @@ def run_batch(
     """
     count = thread_count(threads)
     result = aligned_empty(batch.shape, DTYPES[dtype]) if out is None else _checked(out, batch.shape, dtype)
-    sizes = [plan.elements * result.itemsize for plan in batch.plans]
-    addresses = accumulate(sizes[:-1], initial=result.ctypes.data)
-    jobs = [_Image(*each, normalization, dtype) for each in zip(batch.plans, load, addresses, strict=True)]
+    offsets = accumulate((plan.elements for plan in batch.plans[:-1]), initial=0)
+    jobs = [_Image(*each, result, normalization, dtype) for each in zip(batch.plans, load, offsets, strict=True)]
     if count == 1 or len(jobs) >= count:
         run_all([job.run for job in jobs], count)
         return result
@@ -88,11 +87,15 @@ def run_batch(
 
 
 class _Image(NamedTuple):
-    """One image of a batch: what to decode and where to write it."""
+    """One image of a batch: what to decode and where to write it.
+
+    It holds the array and not its address: after an interrupt a thread may still write when the caller has gone.
+    """
 
     plan: Plan
     load: Callable[[], Pixels]
-    address: int
+    offset: int
+    out: npt.NDArray[Any]
     normalization: Normalization
     dtype: str
 
@@ -122,7 +125,8 @@ class _Image(NamedTuple):
         return tasks
 
     def _view(self, view: View, pixels: Pixels, start: int = 0, stop: int | None = None) -> None:
-        run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, self.address, start, stop)
+        address = self.out.ctypes.data + self.offset * self.out.itemsize
+        run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop)
 
 
 def _checked(out: object, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ OpenMP layer kills a forked child.
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
@@ -69,9 +70,12 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
     errors: dict[int, BaseException] = {}
     numbers = iter(range(len(tasks)))
     helpers = [_executor().submit(_work, tasks, numbers, results, errors) for _ in range(min(threads, len(tasks)) - 1)]
-    _work(tasks, numbers, results, errors)
-    # A helper that never started has nothing left to do; waiting for it could wait for a pool that is busy elsewhere.
-    wait([helper for helper in helpers if not helper.cancel()])
+    try:
+        _work(tasks, numbers, results, errors)
+        # A helper that never started has nothing left to do, and the pool may be busy with other calls for long.
+        wait([helper for helper in helpers if not helper.cancel()])
+    finally:
+        _exhaust(numbers)
     if errors:
         raise errors[min(errors)]
     return results  # type: ignore[return-value]
@@ -89,6 +93,13 @@ def _work(
             results[number] = tasks[number]()
         except BaseException as error:
             errors[number] = error
+            if not isinstance(error, Exception):
+                _exhaust(numbers)
+
+
+def _exhaust(numbers: Iterator[int]) -> None:
+    """After an interrupt nothing more is begun."""
+    deque(numbers, maxlen=0)
 
 
 def _executor() -> ThreadPoolExecutor:
