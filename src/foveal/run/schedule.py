@@ -77,7 +77,8 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
     finally:
         _exhaust(numbers)
     if errors:
-        raise errors[min(errors)]
+        interrupts = (error for error in errors.values() if not isinstance(error, Exception))
+        raise next(interrupts, errors[min(errors)])
     return results  # type: ignore[return-value]
 
 
