@@ -24,6 +24,7 @@ from .compile import OPTIONS, helper, inlined
 from .simd import (
     U8x64,
     add,
+    block_gatherer,
     clip_to_u8,
     dot_i16,
     dot_u8s8,
@@ -31,7 +32,6 @@ from .simd import (
     join_u8x16,
     join_u8x32,
     load_u8,
-    load_u8x16,
     load_u8x64,
     odd_bytes,
     pack_avx2,
@@ -69,15 +69,10 @@ class Weights(NamedTuple):
     shift: int
 
 
-GATHERED = 64
-"""Groups of 4 pixels that are gathered from 4 rows before the next 4 rows: their taps, 12 KB, stay in the L1."""
-
 first_quarter, second_quarter, third_quarter, fourth_quarter = quarters
 
 _Q = range(4)
-_LANES = [(channel, row, pixel) for channel in _Q for row in _Q for pixel in _Q]
-_gather_rgbx = shuffler(U8x64, [row * 16 + pixel * 4 + channel for channel, row, pixel in _LANES])
-_gather_rgb = shuffler(U8x64, [row * 16 + pixel * 3 + min(channel, 2) for channel, row, pixel in _LANES])
+_gather_block_rgb, _gather_block_rgbx = block_gatherer(3), block_gatherer(4)
 # 4 results of 16 rows, one for each x -> for each group of 4 rows the 4 x
 _by_group = shuffler(U8x64, [x * 16 + group * 4 + row for group in _Q for x in _Q for row in _Q])
 _by_row = shuffler(U8x64, [x * 4 + row for row in _Q for x in range(16)])
@@ -239,28 +234,21 @@ def gather_taps(rows, y, last, width, step, lines, taps):
     """
     for i in range(16):
         lines[i] = rows[min(y + i, last)]
-    readable = max(((width - 1) * step + 3 - 16) // (4 * step) + 1, 0)  # groups whose 16-byte load stays in the row
-    for start in range(0, readable, GATHERED):
-        for quad in range(4):
-            first, second = np.intp(lines[4 * quad]), np.intp(lines[4 * quad + 1])
-            third, fourth = np.intp(lines[4 * quad + 2]), np.intp(lines[4 * quad + 3])
-            out = taps + start * 192 + quad * 16
-            at = np.intp(start * 4 * step)
-            for _ in range(min(GATHERED, readable - start)):
-                upper = join_u8x16(load_u8x16(first + at), load_u8x16(second + at))
-                value = join_u8x32(upper, join_u8x16(load_u8x16(third + at), load_u8x16(fourth + at)))
-                value = _gather_rgbx(value) if step == 4 else _gather_rgb(value)
-                store(out, first_quarter(value))
-                store(out + 64, second_quarter(value))
-                store(out + 128, third_quarter(value))
-                out += 192
-                at += 4 * step
-    for x in range(readable * 4, (width + 3) & ~3):
+    table = np.intp(lines.ctypes.data)
+    last_block = ((width - 1) * step + 3 - 64) // step & ~3  # the last 16 pixels whose 64-byte load stays in the row
+    x = np.intp(0)
+    while x <= last_block:
+        if step == 4:
+            _gather_block_rgbx(table, x * 4, taps + x * 48)
+        else:
+            _gather_block_rgb(table, x * 3, taps + x * 48)
+        x = x + 16 if x == last_block else min(x + 16, last_block)  # the last block overlaps the one before
+    for column in range(x, (width + 3) & ~3):
         for i in range(16):
-            pixel = np.intp(lines[i]) + x * step
-            out = taps + (x >> 2) * 192 + i * 4 + (x & 3)
+            pixel = np.intp(lines[i]) + column * step
+            out = taps + (column >> 2) * 192 + i * 4 + (column & 3)
             for channel in range(3):
-                store_u8(out + channel * 64, load_u8(pixel + channel) if x < width else np.uint8(0))
+                store_u8(out + channel * 64, load_u8(pixel + channel) if column < width else np.uint8(0))
 
 
 @inlined

@@ -217,6 +217,47 @@ join_u8x16, join_u8x32 = pair_shuffler(U8x16, range(32)), pair_shuffler(U8x32, r
 quarters = tuple(shuffler(U8x64, range(16 * i, 16 * i + 16)) for i in range(4))
 
 
+def block_gatherer(step):
+    """Make ``gather(lines, offset, out)`` for 16 pixels of 16 rows, ``step`` bytes apart.
+
+    Reads 64 bytes at ``offset`` from each of the 16 addresses at ``lines``; writes 4 times 3 vectors of 64 bytes, for
+    each 4 pixels and each channel [row][pixel].
+    """
+    order = [
+        min((4 * group + pixel) * step + channel, 63)
+        for group in range(4)
+        for channel in range(4)
+        for pixel in range(4)
+    ]
+
+    @intrinsic
+    def gather(typing, lines, offset, out):
+        def generate(context, builder, signature, args):
+            words = ir.VectorType(I32, 16)
+            rows = []
+            for i in range(16):
+                line = _load(builder, builder.add(args[0], args[0].type(8 * i)), args[0].type)
+                value = _load(builder, builder.add(line, args[1]), U8x64.ir)
+                rows.append(builder.bitcast(_shuffle(builder, value, _undefined(U8x64.ir), order), words))
+            for distance in (8, 4, 2, 1):
+                for i in range(16):
+                    if not i & distance:
+                        upper, lower = rows[i], rows[i | distance]
+                        keep = [j if not j & distance else 16 + (j ^ distance) for j in range(16)]
+                        swap = [j ^ distance if not j & distance else 16 + j for j in range(16)]
+                        rows[i] = _shuffle(builder, upper, lower, keep)
+                        rows[i | distance] = _shuffle(builder, upper, lower, swap)
+            for group in range(4):
+                for channel in range(3):
+                    place = args[2].type(64 * (3 * group + channel))
+                    _store(builder, builder.add(args[2], place), rows[4 * group + channel])
+            return context.get_dummy_value()
+
+        return types.void(types.intp, types.intp, types.intp), generate
+
+    return gather
+
+
 # ---- arithmetic
 
 
