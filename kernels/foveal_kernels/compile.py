@@ -12,12 +12,16 @@ import hashlib
 import os
 import pickle
 import stat
+import sys
 import tempfile
 import uuid
 from functools import lru_cache
 from pathlib import Path
 
+import llvmlite
+import numba
 from numba import njit
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
 from numba.core.serialize import dumps
@@ -26,7 +30,12 @@ from platformdirs import user_cache_path
 
 __all__ = ["cache_directories", "callback", "compiled", "helper", "inlined", "kernel"]
 
+if config.DISABLE_JIT:
+    raise RuntimeError("NUMBA_DISABLE_JIT is set, but Foveal's kernels work on addresses and run only when compiled")
+
 OPTIONS = {"nogil": True, "error_model": "numpy"}
+_SETTINGS = ("OPT", "DEBUGINFO_DEFAULT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX")
+_COMPILER = (numba.__version__, llvmlite.__version__, sys.version, [str(getattr(config, s, "")) for s in _SETTINGS])
 _compiled: list[str] = []
 
 
@@ -34,11 +43,11 @@ _compiled: list[str] = []
 def cache_directories():
     """Return the directories of this version's machine code, in the order in which they are tried.
 
-    ``FOVEAL_CACHE_DIR``, or the user's cache directory, below it a name that follows from the sources of all kernels.
-    Where that cannot be written, as in an image that was warmed up by another user, it is still read, and what it
-    lacks goes to a directory of the user's own below the system's temporary directory.
+    ``FOVEAL_CACHE_DIR``, or the user's cache directory, below it a name that follows from the compiler and the sources
+    of all kernels. Where that cannot be written, as in an image that was warmed up by another user, it is still read,
+    and what it lacks goes to a directory of the user's own below the system's temporary directory.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(_COMPILER).encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:16]}"
@@ -77,6 +86,7 @@ def compiled():
 class _Locator(_CacheLocator):
     def __init__(self, py_func):
         self._line = py_func.__code__.co_firstlineno
+        self._py_file = py_func.__code__.co_filename  # named by Numba's warnings
 
     @classmethod
     def from_function(cls, py_func, py_file):
@@ -100,7 +110,10 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files:
-    """One file for each key, replaced atomically: no index that two processes could overwrite."""
+    """One file for each key, replaced atomically: no index that two processes could overwrite.
+
+    A digest comes first: damaged machine code would end the process, so it is compiled again.
+    """
 
     def __init__(self, base):
         self._base = base
@@ -111,13 +124,16 @@ class _Files:
     def load(self, key):
         for directory in cache_directories():
             try:
-                return pickle.loads((directory / self._name(key)).read_bytes())
-            except (OSError, EOFError, ValueError, pickle.UnpicklingError):
-                continue  # not there, or damaged by whatever damages files: compiled again and replaced
+                content = (directory / self._name(key)).read_bytes()
+            except OSError:
+                continue
+            if hashlib.sha256(content[32:]).digest() == content[:32]:
+                return pickle.loads(content[32:])
         return None
 
     def save(self, key, data):
         content = dumps(data)
+        content = hashlib.sha256(content).digest() + content
         for directory in cache_directories():
             if _replace(directory / self._name(key), content):
                 return

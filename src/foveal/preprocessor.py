@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import index
 from os import PathLike
-from typing import Any, Self, overload
+from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -133,17 +134,34 @@ class Preprocessor:
         return primary_dtype(self.spec)
 
     @overload
-    def plan(self, images: int, width: int, /, **overrides: Any) -> Plan: ...
+    def plan(self, images: SupportsIndex, width: SupportsIndex, /, **overrides: Any) -> Plan: ...
     @overload
-    def plan(self, images: object, /, **overrides: Any) -> BatchPlan: ...
-    def plan(self, images: object, width: int | None = None, /, **overrides: Any) -> Plan | BatchPlan:
+    def plan(
+        self,
+        images: object,
+        /,
+        *,
+        input_data_format: str | None = None,
+        value_range: Sequence[float] | None = None,
+        **overrides: Any,
+    ) -> BatchPlan: ...
+    def plan(
+        self,
+        images: Any,
+        width: SupportsIndex | None = None,
+        /,
+        *,
+        input_data_format: str | None = None,
+        value_range: Sequence[float] | None = None,
+        **overrides: Any,
+    ) -> Plan | BatchPlan:
         """Plan one image from its height and width, or images from their headers. No pixel is decoded.
 
         Parameters
         ----------
         images : int or images
             The height, with ``width`` as the second argument; or what a call takes.
-        **overrides
+        input_data_format, value_range, **overrides
             As for a call.
 
         Returns
@@ -160,10 +178,17 @@ class Preprocessor:
             If an override is unknown or cannot be honoured.
         """
         if overrides:
-            return self._overridden(overrides).plan(images, width)  # type: ignore[call-overload,no-any-return]
-        if width is not None:
-            return self._plan(images, width)
-        return self._batch(open_items(images, self._plan))
+            other: Any = self._overridden(overrides)
+            planned: Plan | BatchPlan = other.plan(
+                images, width, input_data_format=input_data_format, value_range=value_range
+            )
+            return planned
+        if width is None:
+            return self._batch(open_items(images, self._plan, input_data_format, value_range))
+        try:
+            return self._plan(index(images), index(width))
+        except TypeError:
+            raise OptionError("plan takes a height and a width as whole numbers, or images") from None
 
     def __call__(
         self,

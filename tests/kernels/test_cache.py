@@ -56,7 +56,9 @@ def test_files_that_are_gone_or_damaged_are_made_again(cache):
     )
     gone.unlink()
     empty.write_bytes(b"")
-    short.write_bytes(short.read_bytes()[:100])
+    damaged = bytearray(short.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    short.write_bytes(damaged)
     compiled, again, _ = finish(start(cache))
     assert len(compiled) == 3
     assert again == results
@@ -97,6 +99,20 @@ def test_kernels_that_a_read_only_directory_lacks_go_elsewhere(monkeypatch, tmp_
     files.save("new", 2)
     assert (files.load("warm"), files.load("new"), files.load("other")) == (1, 2, None)
     assert len(list(image.iterdir())) == len(list(own.iterdir())) == 1
+
+
+def test_another_compiler_has_another_directory(directories, monkeypatch, tmp_path):
+    before = directories(tmp_path)
+    monkeypatch.setattr(compile, "_COMPILER", ("another version",))
+    assert directories(tmp_path) != before
+
+
+def test_kernels_do_not_run_uncompiled():
+    variables = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    program = "import foveal.run.execute"
+    result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("RuntimeError: NUMBA_DISABLE_JIT is set, but Foveal's kernels")
 
 
 def test_a_directory_that_others_can_write_is_never_read(directories, tmp_path):

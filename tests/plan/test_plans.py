@@ -101,8 +101,15 @@ def test_qwen_without_resize_takes_whole_blocks_only():
     ("name", "height", "width", "text"),
     [
         ("qwen2_5_vl", 12, 4000, "12x4000 (height x width): aspect ratio 333 exceeds 200 (qwen2_5_vl, smart_resize)"),
-        ("qwen3_vl", 0, 5, "0x5 (height x width): both must be at least 1 (qwen3_vl)"),
-        ("llama4", 5, -1, "5x-1 (height x width): both must be at least 1 (llama4)"),
+        ("qwen3_vl", 0, 5, "0x5 (height x width): both must be from 1 to 2147483647 (qwen3_vl)"),
+        (
+            "llava1_5",
+            1,
+            3000,
+            "1x3000 (height x width): would be resized to 336x1008000, more than 268435456 pixels (llava1_5, resize)",
+        ),
+        ("llama4", 10**400, 3, "a very large numberx3 (height x width): both must be from 1 to 2147483647 (llama4)"),
+        ("llama4", 5, -1, "5x-1 (height x width): both must be from 1 to 2147483647 (llama4)"),
     ],
 )
 def test_sizes_are_refused_by_name(name, height, width, text):

@@ -1,13 +1,14 @@
 """Output buffers and dtypes, and what is refused."""
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import pytest
 
 import foveal
 from foveal.errors import MediaError, OptionError, OutputError
 from foveal.media.pixels import Pixels
-from foveal.run import execute, info, resize
+from foveal.run import buffers, execute, info, resize
 from foveal.run.buffers import aligned_empty
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
@@ -114,8 +115,30 @@ def test_an_image_larger_than_its_header_never_reaches_a_kernel(pre):
     plan = pre.plan(IMAGE)
     rows = (IMAGE.ctypes.data + np.arange(30) * IMAGE.strides[0]).astype(np.uint64)
     smaller = Pixels(30, 90, rows, 3, (0, 1, 2), None, (255, 255, 255), IMAGE)
-    with pytest.raises(MediaError, match=r"^decoded to 30x90 \(height x width\), its header says 60x90$"):
+    with pytest.raises(MediaError, match=r"^image 0: decoded to 30x90 \(height x width\), its header says 60x90$"):
         execute.run_batch(plan, pre.normalization, [lambda: smaller], "float32")
+
+
+def test_out_may_not_lie_over_an_image(pre):
+    memory = np.zeros((400, 1176), np.float32)
+    image = memory.view(np.uint8).reshape(-1)[: 60 * 90 * 3].reshape(60, 90, 3)
+    for picture in (image, image[::-1, ::-1]):
+        with pytest.raises(OutputError, match=r"^out shares memory with image 1$"):
+            pre([IMAGE, picture], out=memory[:48])
+    pre([IMAGE, image], out=memory[100:148])
+
+
+def test_more_memory_than_there_is():
+    plan = foveal.Preprocessor.from_spec("qwen2_vl").plan([IMAGE])
+    huge = msgspec.structs.replace(plan, shape=(1 << 50, 1176))
+    with pytest.raises(OutputError, match=r"^the primary tensor \(1125899906842624, 1176\) needs \d+ bytes, which"):
+        execute.run_batch(huge, foveal.Preprocessor.from_spec("qwen2_vl").normalization, [], "float32")
+
+
+def test_scratch_that_is_unusually_large_is_not_kept():
+    small = buffers.scratch(1000, 10)[0]
+    assert buffers.scratch(buffers.KEPT_BYTES + 1, 10)[0].size > buffers.KEPT_BYTES
+    assert buffers.scratch(1000, 10)[0] is small or small.size < 1000
 
 
 def test_resize_alone():

@@ -1,6 +1,7 @@
 """The pool: order of results and errors, limits, forks, many callers."""
 
 import os
+import signal
 import threading
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import foveal
 from foveal.errors import OptionError
+from foveal.run import schedule
 from foveal.run.schedule import MIN_BAND_ELEMENTS, available_threads, bands, run_all, thread_count
 
 
@@ -16,17 +18,55 @@ def test_results_keep_the_order_of_the_tasks():
         assert run_all([lambda i=i: i * i for i in range(50)], threads) == [i * i for i in range(50)]
 
 
-def test_the_first_failing_task_is_reported_and_the_others_finish():
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_the_first_failing_task_is_reported_and_nothing_more_is_begun(threads):
     done = []
 
     def task(i):
-        if i in (3, 7):
+        threading.Event().wait(0.001)
+        if i >= 3:
             raise ValueError(str(i))
         done.append(i)
 
     with pytest.raises(ValueError, match=r"^3$"):
-        run_all([lambda i=i: task(i) for i in range(10)], 4)
-    assert sorted(done) == [0, 1, 2, 4, 5, 6, 8, 9]
+        run_all([lambda i=i: task(i) for i in range(100)], threads)
+    assert sorted(done) == [0, 1, 2]
+
+
+def test_an_interrupted_wait_still_waits():
+    """Tasks write into memory of the call, which is gone once it has raised."""
+    done, begun = threading.Event(), threading.Event()
+
+    def task():
+        if threading.current_thread() is threading.main_thread():
+            begun.wait(5)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        else:
+            begun.set()
+            threading.Event().wait(0.3)
+            done.set()
+
+    class Interrupt(Exception):
+        pass
+
+    def handle(number, frame):
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with pytest.raises(Interrupt):
+            run_all([task, task], 2)
+        assert done.is_set()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_where_no_thread_can_be_had_the_caller_works_alone(monkeypatch):
+    def refuse():
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(schedule, "_executor", refuse)
+    assert run_all([lambda i=i: i for i in range(5)], 4) == [0, 1, 2, 3, 4]
 
 
 def test_an_interrupt_begins_nothing_more():

@@ -8,8 +8,12 @@ from foveal.plan.counts import count_features, side_tensor
 from foveal.plan.plan import Plan
 from foveal.plan.views import make_views, normalization, shape
 from foveal.spec.schema import Spec
+from foveal.spec.values import show
 
 __all__ = ["make_plan", "primary_dtype"]
+
+LONGEST_SIDE = 2**31 - 1
+"""No image format has longer ones."""
 
 
 def make_plan(spec: Spec, height: int, width: int) -> Plan:
@@ -29,8 +33,9 @@ def make_plan(spec: Spec, height: int, width: int) -> Plan:
         ``12x4000 (height x width): ...``, so that a caller can put ``image 2 is`` before it.
     """
     height, width = index(height), index(width)
-    if height < 1 or width < 1:
-        raise ImageSizeError(f"{height}x{width} (height x width): both must be at least 1 ({spec.name})")
+    if not (0 < height <= LONGEST_SIDE and 0 < width <= LONGEST_SIDE):
+        size = f"{show(height)}x{show(width)} (height x width)"
+        raise ImageSizeError(f"{size}: both must be from 1 to {LONGEST_SIDE} ({spec.name})")
     views = make_views(spec, height, width)
     shapes = [shape(view) for view in views]
     return Plan(

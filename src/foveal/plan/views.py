@@ -13,6 +13,9 @@ from foveal.spec import schema
 from foveal.spec.schema import Filter
 from foveal.types import Box, Color, Size
 
+MOST_PIXELS = 2**28
+"""Of a resized image, of which a model may keep but a part: as bytes it would be 800 MB in the references."""
+
 __all__ = ["make_views", "normalization", "pass_order", "shape", "tiles"]
 
 
@@ -97,6 +100,8 @@ def _view(spec: schema.Spec, part: schema.View, pack: Pack, source: Size, offset
         for step in part.steps:
             name = type(step).__struct_config__.tag  # type: ignore[assignment]
             _STEPS[type(step)](step, draft, canvas)
+            if math.prod(draft.resized) > MOST_PIXELS:
+                raise ImageSizeError(f"would be resized to {draft.resized}, more than {MOST_PIXELS} pixels")
         box = draft.box or Box(0, 0, *draft.resized)
         canvas = draft.canvas or Size(box.height, box.width)
         name = pack.kind

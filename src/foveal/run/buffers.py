@@ -16,6 +16,7 @@ from foveal.errors import OptionError
 __all__ = ["aligned_empty", "scratch"]
 
 ALIGNMENT = 64
+KEPT_BYTES = 64 << 20
 _local = threading.local()
 
 
@@ -48,10 +49,14 @@ def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[A
 
 def scratch(size: int, addresses: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
     """Return this thread's scratch memory, at least ``size`` bytes and ``addresses`` row addresses."""
-    memory: npt.NDArray[np.uint8] | None = getattr(_local, "memory", None)
-    if memory is None or memory.size < size:
-        memory = _local.memory = np.empty(size, np.uint8)
-    rows: npt.NDArray[np.uint64] | None = getattr(_local, "addresses", None)
-    if rows is None or rows.size < addresses:
-        rows = _local.addresses = np.empty(addresses, np.uint64)
-    return memory, rows
+    return _kept("memory", size, np.uint8), _kept("addresses", addresses, np.uint64)
+
+
+def _kept(name: str, size: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """Return an array of this thread, kept for the next call unless it is unusually large."""
+    array: npt.NDArray[Any] | None = getattr(_local, name, None)
+    if array is None or array.size < size:
+        array = np.empty(size, dtype)
+        if array.nbytes <= KEPT_BYTES:
+            setattr(_local, name, array)
+    return array

@@ -3,6 +3,7 @@
 An index out of bounds in a kernel is a segmentation fault, so sizes, dtypes and memory order are settled here.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
@@ -75,9 +76,10 @@ def run_batch(
         If ``out`` has a wrong shape, dtype or memory order.
     """
     count = thread_count(threads)
-    result = aligned_empty(batch.shape, DTYPES[dtype]) if out is None else _checked(out, batch.shape, dtype)
+    result = _allocated(batch.shape, dtype) if out is None else _checked(out, batch.shape, dtype)
     offsets = accumulate((plan.elements for plan in batch.plans[:-1]), initial=0)
-    jobs = [_Image(*each, result, normalization, dtype) for each in zip(batch.plans, load, offsets, strict=True)]
+    images = enumerate(zip(batch.plans, load, offsets, strict=True))
+    jobs = [_Image(position, *image, result, out is not None, normalization, dtype) for position, image in images]
     if count == 1 or len(jobs) >= count:
         run_all([job.run for job in jobs], count)
         return result
@@ -92,21 +94,25 @@ class _Image(NamedTuple):
     It holds the array and not its address: after an interrupt a thread may still write when the caller has gone.
     """
 
+    position: int
     plan: Plan
     load: Callable[[], Pixels]
     offset: int
     out: npt.NDArray[Any]
+    foreign: bool
     normalization: Normalization
     dtype: str
 
     def decode(self) -> Pixels:
-        """Decode, and check that the picture is as large as its header said."""
+        """Decode, and check that the picture is as large as its header said and lies beside a caller's ``out``."""
         pixels = self.load()
         if (pixels.height, pixels.width) != (self.plan.height, self.plan.width):
             raise MediaError(
-                f"decoded to {pixels.height}x{pixels.width} (height x width), "
+                f"image {self.position}: decoded to {pixels.height}x{pixels.width} (height x width), "
                 f"its header says {self.plan.height}x{self.plan.width}"
             )
+        if self.foreign and _overlap(pixels, self.out):
+            raise OutputError(f"out shares memory with image {self.position}")
         return pixels
 
     def run(self) -> None:
@@ -127,6 +133,22 @@ class _Image(NamedTuple):
     def _view(self, view: View, pixels: Pixels, start: int = 0, stop: int | None = None) -> None:
         address = self.out.ctypes.data + self.offset * self.out.itemsize
         run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop)
+
+
+def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
+    """Whether rows of an image and an output array may share bytes."""
+    first, last = int(pixels.rows.min()), int(pixels.rows.max()) + pixels.width * abs(pixels.step)
+    first -= pixels.width * abs(pixels.step) if pixels.step < 0 else 0
+    start = int(out.ctypes.data)
+    return first < start + out.nbytes and start < last
+
+
+def _allocated(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+    try:
+        return aligned_empty(shape, DTYPES[dtype])
+    except (MemoryError, ValueError):
+        size = math.prod(shape) * DTYPES[dtype].itemsize
+        raise OutputError(f"the primary tensor {shape} needs {size} bytes, which cannot be had") from None
 
 
 def _checked(out: object, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:

@@ -8,7 +8,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -61,25 +62,36 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
 
     Raises
     ------
-    Exception
-        What the first failing task, in the order of the list, raised; the others are finished by then.
+    BaseException
+        What the first failing task, in the order of the list, raised. Nothing is begun after a failure, and what was
+        begun has ended when this returns or raises, even if the wait is interrupted: tasks write into memory of the
+        call.
     """
     if threads == 1 or len(tasks) <= 1:
         return [task() for task in tasks]
     results: list[Result | None] = [None] * len(tasks)
     errors: dict[int, BaseException] = {}
     numbers = iter(range(len(tasks)))
-    helpers = [_executor().submit(_work, tasks, numbers, results, errors) for _ in range(min(threads, len(tasks)) - 1)]
+    helpers: list[Future[None]] = []
     try:
+        _start(helpers, min(threads, len(tasks)) - 1, partial(_work, tasks, numbers, results, errors))
         _work(tasks, numbers, results, errors)
-        # A helper that never started has nothing left to do, and the pool may be busy with other calls for long.
-        wait([helper for helper in helpers if not helper.cancel()])
     finally:
         _exhaust(numbers)
+        _finish(helpers)
     if errors:
         interrupts = (error for error in errors.values() if not isinstance(error, Exception))
         raise next(interrupts, errors[min(errors)])
     return results  # type: ignore[return-value]
+
+
+def _start(helpers: list[Future[None]], count: int, work: Callable[[], None]) -> None:
+    """Ask the pool for helpers; where no thread can be had, as at the interpreter's end, the caller works alone."""
+    for _ in range(count):
+        try:
+            helpers.append(_executor().submit(work))
+        except RuntimeError:
+            return
 
 
 def _work(
@@ -94,13 +106,26 @@ def _work(
             results[number] = tasks[number]()
         except BaseException as error:
             errors[number] = error
-            if not isinstance(error, Exception):
-                _exhaust(numbers)
+            _exhaust(numbers)
 
 
 def _exhaust(numbers: Iterator[int]) -> None:
-    """After an interrupt nothing more is begun."""
+    """Take what is left, so that nothing more is begun."""
     deque(numbers, maxlen=0)
+
+
+def _finish(helpers: Sequence[Future[None]]) -> None:
+    """Wait for the helpers that have started; those that have not would find nothing to do."""
+    started = [helper for helper in helpers if not helper.cancel()]
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            wait(started)
+            break
+        except BaseException as error:
+            interrupt = interrupt or error
+    if interrupt:
+        raise interrupt
 
 
 def _executor() -> ThreadPoolExecutor:

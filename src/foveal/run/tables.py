@@ -5,6 +5,7 @@ never in the shape of a loop.
 """
 
 import math
+import os
 import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -94,6 +95,7 @@ def weight_bytes(level: int, digits: int) -> int:
 
 
 @lru_cache(maxsize=256)
+@np.errstate(all="ignore")  # extreme factors overflow, as in the reference
 def values_of(normalization: Normalization, reference: str) -> npt.NDArray[Any]:
     """Return the value of every byte of every channel, in the reference's own order of operations.
 
@@ -179,6 +181,7 @@ def arithmetic(normalization: Normalization, reference: str, dtype: str) -> Arit
     return Arithmetic(emit.TABLE, code, np.zeros((3, 4), np.float32), wanted)
 
 
+@np.errstate(all="ignore")
 def _constants(form: int, normalization: Normalization) -> Floats:
     """Constants (a, r, s, k) of a form for each channel."""
     mean = np.array(normalization.mean if normalization.normalize else (0.0,) * 3)
@@ -197,6 +200,7 @@ def _constants(form: int, normalization: Normalization) -> Floats:
     return np.stack([a, reciprocal, rest, np.full(3, factor)], axis=1).astype(np.float32)
 
 
+@np.errstate(all="ignore")
 def _predicted(chosen: Arithmetic) -> npt.NDArray[Any]:
     """NumPy's result of a form, so that only the form that will be used is compiled."""
     a, r, s, k = (chosen.constants[:, i : i + 1].astype(np.float64) for i in range(4))
@@ -234,6 +238,17 @@ def _same_bits(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
 
 
 _emit_lock = threading.Lock()
+
+
+def _forget_lock() -> None:
+    """After a fork nobody in the child holds it."""
+    global _emit_lock
+    _emit_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
+
 _emits: dict[tuple[int, int], Any] = {}
 
 
