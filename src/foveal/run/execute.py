@@ -136,9 +136,10 @@ class _Image(NamedTuple):
 
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
-    """Whether rows of an image and an output array may share bytes."""
-    first, last = int(pixels.rows.min()), int(pixels.rows.max()) + pixels.width * abs(pixels.step)
-    first -= pixels.width * abs(pixels.step) if pixels.step < 0 else 0
+    """Whether an array that is an image and an output array may share bytes; its rows are evenly spaced."""
+    row = pixels.width * abs(pixels.step)
+    ends = (int(pixels.rows[0]), int(pixels.rows[-1]))
+    first, last = min(ends) - (row if pixels.step < 0 else 0), max(ends) + row
     start = int(out.ctypes.data)
     return first < start + out.nbytes and start < last
 
