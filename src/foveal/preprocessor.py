@@ -16,7 +16,7 @@ from foveal.plan.make import make_plan, primary_dtype
 from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.views import normalization
 from foveal.request import Item, open_items
-from foveal.spec import Checkpoint, Spec, load, match, read_checkpoint, resolve
+from foveal.spec import Checkpoint, Spec, load, match, plain_layer, read_checkpoint, resolve
 from foveal.types import DTYPES, PRIMARY_DTYPES, dtype_name
 
 __all__ = ["Features", "Preprocessor"]
@@ -96,7 +96,7 @@ class Preprocessor:
         OptionError
             If an override or the reference is unknown or cannot be honoured.
         """
-        return cls(load(spec if isinstance(spec, str) else str(spec)), None, reference, _layers(overrides))
+        return cls(load(spec), None, reference, _layers(overrides))
 
     @classmethod
     def from_pretrained(cls, directory: str | PathLike[str], reference: str | None = None, **overrides: Any) -> Self:
@@ -273,11 +273,7 @@ class Preprocessor:
         return make_batch_plan(self.spec, tuple(item.plan for item in items))
 
     def _overridden(self, overrides: Mapping[str, Any]) -> "Preprocessor":
-        try:
-            key = json.dumps(overrides, sort_keys=True, default=_plain)
-        except (TypeError, ValueError):
-            raise OptionError(f"overrides must be plain values: {', '.join(sorted(overrides))}") from None
-        return self._with(key)
+        return self._with(json.dumps(plain_layer(overrides), sort_keys=True))
 
     def _derived(self, key: str) -> "Preprocessor":
         raw, checkpoint, reference, layers = self._definition
@@ -285,14 +281,7 @@ class Preprocessor:
 
 
 def _layers(overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    return (overrides,) if overrides else ()
-
-
-def _plain(value: object) -> object:
-    """NumPy scalars and arrays as Python numbers and lists."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    raise TypeError
+    return (plain_layer(overrides),) if overrides else ()
 
 
 def _primary_dtype(dtype: npt.DTypeLike | None, default: str) -> str:

@@ -261,6 +261,23 @@ def test_a_very_long_argument_does_not_fill_the_screen():
     assert len(line) < 200
 
 
+@pytest.mark.parametrize("digits", [200, 9000])
+def test_a_size_of_endless_digits_is_no_file(digits):
+    item = f"{'9' * digits}x{'9' * digits}"
+    assert fail("plan", "qwen2_vl", item) == (
+        f"error: image 0 ({'9' * 60}...{'9' * 60}): "
+        "neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080"
+    )
+
+
+def test_long_words_and_words_that_cannot_be_printed():
+    assert len(fail("9" * 9000)) < 700
+    assert fail("plan", "9" * 9000, "1x1").startswith("error: no spec is named a long text; ")
+    assert "\x1b" not in fail("plan\x1b[31m")
+    missing = "cannot be opened: no such file or directory"
+    assert fail("plan", "qwen2_vl", "a\x1b\n\udcff.png") == f"error: image 0 (a???.png): {missing}"
+
+
 @pytest.mark.parametrize("model", ["Qwen/Qwen2.5-VL-7B-Instruct", "./checkpoints/mine"])
 def test_a_model_that_is_no_directory_says_that_nothing_is_downloaded(model):
     assert fail("plan", model, "1x1") == (
@@ -421,6 +438,35 @@ def test_a_file_that_cannot_be_written(image, tmp_path):
     path = tmp_path / "out.safetensors"
     path.mkdir()
     assert fail("run", "qwen2_vl", image, "-o", path) == f"error: {path}: Is a directory"
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_a_full_disk(image, tmp_path, suffix):
+    path = tmp_path / f"out{suffix}"
+    path.symlink_to("/dev/full")
+    assert fail("run", "llava1_5", image, "-o", path) == f"error: {path}: No space left on device"
+
+
+def test_a_demo_on_a_full_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(import_module("foveal.cli.demo"), "_CALLS", 1)
+    path = tmp_path / "what_the_model_sees.png"
+    path.symlink_to("/dev/full")
+    result = invoke("demo", "--model", "llava1_5", "-o", tmp_path, "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {path}: No space left on device\n"
+
+
+def test_names_of_outputs_that_no_file_can_have(image):
+    line = fail("run", "llava1_5", image, "-o", "x" * 4000 + ".npz")
+    assert line == f"error: {'x' * 60}...{'x' * 56}.npz: File name too long"
+    assert fail("run", "llava1_5", image, "-o", "x" * 4000 + "/a.npz").endswith("x: no such directory")
+
+
+@pytest.mark.parametrize("words", ["models", "plan qwen2_vl 64x48", "plan qwen2_vl 64x48 --json", "--help", "doctor"])
+def test_a_closed_standard_output(words):
+    command = f"{sys.executable} -m foveal {words} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # ---- warmup, doctor

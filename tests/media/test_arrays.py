@@ -1,4 +1,5 @@
 import gc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -182,8 +183,8 @@ def test_nan_is_refused_when_the_values_are_read():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input_data_format": "none"}, "input_data_format must be one of channels_first, channels_last"),
-        ({"value_range": (-1, 1)}, "value_range must be (0, 1) or (0, 255)"),
+        ({"input_data_format": "none"}, "input_data_format must be channels_first or channels_last, not 'none'"),
+        ({"value_range": (-1, 1)}, "value_range must be (0, 1) or (0, 255), not other values"),
     ],
 )
 def test_options_are_checked_whatever_the_item(options, message):
@@ -191,3 +192,90 @@ def test_options_are_checked_whatever_the_item(options, message):
         with pytest.raises(OptionError) as caught:
             open_source(item, **options)
         assert str(caught.value) == message
+
+
+NO_RANGES = [5, True, {0: 1}, float("nan"), iter((0, 1)), object(), np.float32(1), np.array(1), np.zeros((2, 2))]
+OTHER_RANGES = [
+    (), (0, 1, 2), (1, 0), (None, None), (0, float("nan")), [[0, 1]], (0, 10**400),
+    np.array([0.0, np.nan]), np.array(["0", "1"]), [np.array([1, 2])] * 2,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(value, f"a {type(value).__name__}") for value in NO_RANGES] + [(value, "other values") for value in OTHER_RANGES],
+)
+def test_what_is_no_value_range(value, kind):
+    with pytest.raises(OptionError) as caught:
+        open_source(RGB.astype(np.float32), value_range=value)
+    assert str(caught.value) == f"value_range must be (0, 1) or (0, 255), not {kind}"
+
+
+def test_a_value_range_may_be_an_array():
+    pixels = open_source((RGB / 255).astype(np.float32), value_range=np.array([0, 1])).decode()
+    np.testing.assert_array_equal(read_bands(pixels), RGB)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (5, "a int"),
+        (True, "a bool"),
+        ("CHANNELS_FIRST", "'CHANNELS_FIRST'"),
+        ("a\nb", r"'a\nb'"),
+        ("x" * 100, "a str"),
+        (b"channels_first", "a bytes"),
+        (["channels_first"], "a list"),
+        (np.array([1, 2]), "a ndarray"),
+        (object(), "a object"),
+    ],
+)
+def test_what_is_no_input_data_format(value, shown):
+    with pytest.raises(OptionError) as caught:
+        open_source(RGB, input_data_format=value)
+    assert str(caught.value) == f"input_data_format must be channels_first or channels_last, not {shown}"
+
+
+@pytest.mark.parametrize(
+    ("item", "kind"),
+    [
+        (Image.new("RGB", (3, 3)), "a Pillow image"),
+        (b"", "an encoded image"),
+        ("none.png", "an encoded image"),
+        (Path("none.png"), "an encoded image"),
+    ],
+)
+@pytest.mark.parametrize("options", [{"input_data_format": "channels_last"}, {"value_range": (0, 255)}])
+def test_options_of_arrays_are_for_arrays(item, kind, options):
+    with pytest.raises(OptionError) as caught:
+        open_source(item, **options)
+    assert str(caught.value) == f"{next(iter(options))} is for arrays, this is {kind}"
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(MediaError, match=r"^a masked array is not an image; "):
+        open_source(np.ma.masked_array(RGB, RGB == 0))
+
+
+class Odd(np.ndarray):
+    def __getitem__(self, key):
+        raise AssertionError("a caller's code ran")
+
+
+def test_subclasses_are_read_as_plain_arrays():
+    np.testing.assert_array_equal(read_bands(open_source(RGB.view(Odd)).decode()), RGB)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "longdouble"])
+def test_values_that_overflow_are_clipped(dtype):
+    array = np.array([[np.finfo(dtype).max, np.finfo(dtype).min]], dtype)
+    for value_range in ((0, 1), (0, 255)):
+        pixels = open_source(array, value_range=value_range).decode()
+        np.testing.assert_array_equal(read_bands(pixels)[0, :, 0], [255, 0])
+
+
+def test_a_dtype_with_a_long_name_is_shown_short():
+    fields = [(f"field_{i}", np.uint8) for i in range(1000)]
+    with pytest.raises(MediaError) as caught:
+        open_source(np.zeros((2, 2), fields))
+    assert str(caught.value) == "the array is void8000; expected uint8, or floats with value_range="

@@ -1,5 +1,8 @@
 import gc
 import io
+import os
+import signal
+import stat
 import struct
 import warnings
 import zlib
@@ -12,6 +15,7 @@ from PIL import Image, ImageFile, features
 from reading import encoded, noise, picture, read_bands, read_rgb, reference_rgb
 
 from foveal.errors import MediaError
+from foveal.media import decode
 from foveal.media.header import FORMATS
 from foveal.media.sources import open_source
 
@@ -249,3 +253,65 @@ def test_a_lying_header():
     lying = png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
     assert open_source(lying).size == (400, 600)
     assert message(lying) == DAMAGED.format("PNG")
+
+
+class Strange:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __fspath__(self):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [5, None, RuntimeError("boom"), UnicodeError("two\nlines")])
+def test_what_says_that_it_is_a_path(answer):
+    assert message(Strange(answer)) == "a Strange is not a path"
+
+
+def test_paths_of_bytes(tmp_path, jpeg):
+    path = tmp_path / os.fsdecode(b"\xff.jpg")
+    path.write_bytes(jpeg)
+    assert open_source(Strange(os.fsencode(path))).size == (40, 60)
+    path.write_bytes(b"")
+    assert message(path) == "?.jpg: the file is empty"
+
+
+def test_names_that_no_file_can_have():
+    assert message("\ud800.jpg") == "?.jpg: cannot be opened: not a file name"
+    assert message(Path("x/" * 3000)) == "a str of 5999 characters is not a path"
+    assert message("x" * 256 + "/a.jpg") == "a.jpg: cannot be opened: file name too long"
+
+
+def test_a_released_memoryview(jpeg):
+    view = memoryview(jpeg)
+    view.release()
+    assert message(view) == "the memoryview was released"
+
+
+def listener(path):
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, listener, lambda path: path.symlink_to("/dev/zero")])
+def test_only_regular_files_are_opened(tmp_path, monkeypatch, make):
+    monkeypatch.chdir(tmp_path)
+    make(Path("image"))
+    assert message("image") == "image: cannot be opened: not a regular file"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_can_load_images_while_the_parent_loads_them(jpeg):
+    for lock in decode._LOAD_LOCKS:
+        lock.acquire()
+    try:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            open_source(Image.open(io.BytesIO(jpeg))).decode()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        for lock in decode._LOAD_LOCKS:
+            lock.release()

@@ -198,6 +198,35 @@ def test_a_wrong_checkpoint_is_named(qwen, fields, text):
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"patch_size": 10**400}, "patch_size=a very large number: expected a number of at most 64 bits"),
+        ({"image_mean": [10**400] * 3}, None),
+        ({"image_mean": "\ud800"}, r"image_mean='\ud800': expected valid Unicode"),
+        ({"size": [[[[[[[[[[1]]]]]]]]]]}, "size=a list: expected fewer values"),
+        ({"size": {"a\nb": 1}}, r"size={'a\nb': 1}: expected names as keys"),
+    ],
+)
+def test_values_that_no_field_has(qwen, fields, text):
+    with pytest.raises(SpecError) as caught:
+        spec(qwen(**fields))
+    assert text is None or str(caught.value) == f"preprocessor_config.json: {text} (qwen2_vl)"
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("value", [10**400, 5e-324, "\ud800", [14] * 100_000])
+def test_values_that_no_count_has(tmp_path, value):
+    config = {"model_type": "llama4", "vision_config": {"patch_size": value, "pixel_shuffle_ratio": value}}
+    write(tmp_path, config, {"image_processor_type": "Llama4ImageProcessor"})
+    with pytest.raises(SpecError, match=r"^config.json: vision_config.[a-z_]+=.*\(llama4\)$"):
+        spec(tmp_path)
+    config["vision_config"]["patch_size"] = 14
+    write(tmp_path, config)
+    with pytest.raises(SpecError, match=r"^config.json: vision_config.pixel_shuffle_ratio=.*\(llama4\)$"):
+        spec(tmp_path)
+
+
 def test_a_wrong_config_is_named(tmp_path):
     write(tmp_path, {"model_type": "llava", "vision_feature_select_strategy": "full"}, {"do_resize": True})
     with pytest.raises(SpecError) as caught:

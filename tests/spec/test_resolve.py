@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from foveal.errors import OptionError, SpecError
+from foveal.plan.views import normalization
+from foveal.run.tables import values_of
 from foveal.spec import Spec, load, names, resolve
 
 
@@ -110,10 +112,10 @@ def test_a_spec_may_name_its_mean():
         (
             "qwen2_vl",
             {"max_pixels": 10**5000},
-            "max_pixels=a very large number: expected int <= 9007199254740992 (qwen2_vl)",
+            "max_pixels=a very large number: expected a number of at most 64 bits",
         ),
         ("qwen2_vl", {"patch_size": 0}, "patch_size=0: expected int >= 1 (qwen2_vl)"),
-        ("qwen2_vl", {"patch_size": Secret()}, "patch_size=a Secret: expected int, got Secret (qwen2_vl)"),
+        ("qwen2_vl", {"patch_size": Secret()}, "patch_size=a Secret: expected plain values"),
         ("qwen2_vl", {"patch_size": None}, "patch_size=None: expected a value (qwen2_vl)"),
         ("qwen2_vl", {"size": 7}, "size=7: expected longest_edge and shortest_edge (qwen2_vl)"),
         (
@@ -129,7 +131,7 @@ def test_a_spec_may_name_its_mean():
         (
             "qwen2_vl",
             {"size": {"shortest_edge": Secret(), "longest_edge": 9}},
-            "size.shortest_edge=a Secret: expected int, got Secret (qwen2_vl)",
+            "size=a dict: expected plain values",
         ),
         (
             "qwen2_vl",
@@ -159,7 +161,7 @@ def test_a_spec_may_name_its_mean():
             "image_mean=[1, 2, inf]: expected finite numbers (qwen2_vl)",
         ),
         ("qwen2_vl", {"image_std": 0}, "image_std=0: expected numbers other than zero (qwen2_vl)"),
-        ("qwen2_vl", {"rescale_factor": 0}, "rescale_factor must be finite and not zero, not 0.0 (qwen2_vl)"),
+        ("qwen2_vl", {"rescale_factor": 0}, "rescale_factor must be of a size from 1e-18 to 1e+18, not 0.0 (qwen2_vl)"),
         ("qwen2_vl", {"rescale_factor": "a"}, "rescale_factor='a': expected float, got str (qwen2_vl)"),
         ("qwen2_vl", {"do_resize": 1}, "do_resize=1: expected bool, got int (qwen2_vl)"),
         ("qwen2_vl", {"do_convert_rgb": False}, "do_convert_rgb=False: only True can be honoured (qwen2_vl)"),
@@ -209,6 +211,49 @@ def test_an_override_that_cannot_be_honoured_is_named(name, overrides, text):
     with pytest.raises(OptionError) as caught:
         resolve(load(name), overrides=overrides)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "limit"),
+    [
+        ("qwen2_vl", {"patch_size": 2**53}, 1024),
+        ("qwen2_vl", {"merge_size": 2**53}, 1024),
+        ("qwen2_vl", {"temporal_patch_size": 1025}, 1024),
+        ("qwen2_vl", {"max_pixels": 2**53}, 2**40),
+        ("llava1_5", {"size": 2**53}, 65536),
+        ("llava1_5", {"crop_size": 65537}, 65536),
+        ("llama4", {"size": 2**53}, 65536),
+        ("llama4", {"max_patches": 2**53}, 1024),
+    ],
+)
+def test_no_number_is_absurd(name, overrides, limit):
+    with pytest.raises(OptionError, match=rf": expected int <= {limit} \({name}\)$"):
+        resolve(load(name), overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"rescale_factor": 5e-324},
+        {"rescale_factor": 1e300},
+        {"image_mean": [1e300, 0, 0]},
+        {"image_std": [1e-300, 1, 1]},
+        {"image_std": 1e300},
+    ],
+)
+def test_numbers_outside_of_float32_are_refused(overrides):
+    with pytest.raises(OptionError, match="must be of a size "):
+        resolve(load("qwen2_vl"), overrides=overrides)
+
+
+@pytest.mark.parametrize("reference", ["torchvision", "pillow"])
+@pytest.mark.parametrize("factor", [1e-18, 1 / 255, -1e18])
+def test_numbers_at_the_limits_give_finite_values(factor, reference):
+    for mean in (1e18, -1e18):
+        for std in (1e-18, 1e18):
+            overrides = {"rescale_factor": factor, "image_mean": mean, "image_std": std}
+            spec = resolve(load("qwen2_vl"), overrides=overrides, reference=reference)
+            assert np.isfinite(values_of(normalization(spec), reference)).all()
 
 
 def test_what_only_a_file_may_hold_is_no_option():
@@ -361,3 +406,46 @@ def test_a_wrong_spec_is_refused_with_its_path(tree, text):
     with pytest.raises(SpecError) as caught:
         resolve(tree, reference="pillow" if "lacks pillow" in text else None)
     assert str(caught.value) == text
+
+
+def test_overrides_that_are_no_fields():
+    for overrides in (5, None, "size", [3]):
+        with pytest.raises(OptionError, match=r"^overrides must be fields by name, not "):
+            resolve(load("qwen2_vl"), overrides=overrides)
+
+
+def nested(depth):
+    tree = 1
+    for _ in range(depth):
+        tree = {"a": tree}
+    return tree
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        5,
+        [],
+        {},
+        {"name": "a\nb"},
+        {"name": "a" * 100_000},
+        change("qwen2_vl", "name", value="a\n"),
+        change("qwen2_vl", "tensors", "a" * 70, value={"value": "grid_thw", "dtype": "int64"}),
+        change("qwen2_vl", "a\nb", value=1),
+        change("qwen2_vl", "a" * 100_000, value=1),
+        change("qwen2_vl", "constants", value=nested(2000)),
+        change("qwen2_vl", "constants", "patch", value=10**400),
+        change("qwen2_vl", "constants", "patch", value=range(3)),
+        change("qwen2_vl", "schema", value="\ud800"),
+        change("qwen2_vl", *STEP, "filter", value="x\n" * 100_000),
+        change("qwen2_vl", *STEP, "filter", value={"from": ["preprocessor." + "x" * 100_000]}),
+        change("qwen2_vl", *STEP, "filter", value={"from": ["config." + "x\n" * 100_000]}),
+        change("qwen2_vl", *STEP, "max_aspect", value=[[0] * 1000] * 1000),
+    ],
+)
+def test_a_tree_that_is_no_spec_gives_one_short_line(tree):
+    with pytest.raises(SpecError) as caught:
+        resolve(tree)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 700

@@ -1,6 +1,8 @@
 """What the commands share: errors as one line, output for people and for machines, models and files by name."""
 
+import io
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from foveal.errors import FovealError, MediaError, OptionError, UnknownModelError
+from foveal.spec.values import one_line
 
 if TYPE_CHECKING:
     from foveal.preprocessor import Preprocessor
@@ -32,8 +35,10 @@ __all__ = [
     "print_json",
     "print_table",
     "shape_text",
+    "shown",
     "tensor_rows",
     "write_tensors",
+    "writing",
 ]
 
 MODEL_HELP = "A spec's name, a YAML file or the directory of a local checkpoint."
@@ -116,7 +121,7 @@ class Commands(TyperGroup):
             if debug:
                 raise
             message, status = _explained(error)
-            typer.echo(f"error: {' '.join(message.split())}", err=True)
+            typer.echo(f"error: {one_line(' '.join(message.split()), 600)}", err=True)
         sys.exit(status or 0)
 
 
@@ -143,7 +148,7 @@ def load_model(model: str, reference: str | None = None, settings: Sequence[str]
     from foveal.spec import names
 
     overrides = dict(map(_setting, settings or ()))
-    if model not in names() and Path(model).is_dir():
+    if model not in names() and os.path.isdir(model):
         return Preprocessor.from_pretrained(model, reference, **overrides)
     try:
         return Preprocessor.from_spec(model, reference, **overrides)
@@ -151,7 +156,7 @@ def load_model(model: str, reference: str | None = None, settings: Sequence[str]
         if "/" not in model:
             raise
         raise UnknownModelError(
-            f"no spec is named '{_shown(model)}', and no such directory exists; nothing is downloaded: "
+            f"no spec is named '{shown(model)}', and no such directory exists; nothing is downloaded: "
             "pass the directory of a local checkpoint, or a name that foveal models lists"
         ) from error
 
@@ -160,7 +165,7 @@ def _setting(text: str) -> tuple[str, Any]:
     """Return name and value of an override; what is not JSON is text."""
     name, equals, value = text.partition("=")
     if not (name.isidentifier() and equals):
-        raise OptionError(f"--set {_shown(text)}: expected NAME=VALUE")
+        raise OptionError(f"--set {shown(text)}: expected NAME=VALUE")
     if name in _NOT_SETTINGS:
         raise OptionError(f"--set {name}: not an option of an image processor")
     try:
@@ -179,36 +184,53 @@ def naming_images(images: Sequence[str]) -> Iterator[None]:
         if not match or int(match[1]) >= len(images):
             raise
         image, rest = images[int(match[1])], str(error)[match.end() :]
-        rest = rest.removeprefix(f": {Path(image).name or 'the path'}")
-        raise type(error)(f"image {match[1]} ({_shown(image)}){rest}") from error
+        rest = rest.removeprefix(f": {one_line(Path(image).name) or 'the path'}")
+        raise type(error)(f"image {match[1]} ({shown(image)}){rest}") from error
 
 
-def _shown(text: str) -> str:
+def shown(text: str | Path) -> str:
     """Return an argument as it may stand in a message: one line, not long."""
-    text = "".join(character if character.isprintable() else "?" for character in text)
-    return text if len(text) <= 120 else f"{text[:50]}...{text[-50:]}"
+    return one_line(str(text), 120)
 
 
 def check_output(path: Path, dtype: str) -> None:
     """Refuse a file that the tensors could not be written to, before anything is computed."""
     if path.suffix not in SUFFIXES:
-        raise OptionError(f"the output is {path.name}: its name must end in {' or '.join(SUFFIXES)}")
+        raise OptionError(f"the output is {shown(path.name)}: its name must end in {' or '.join(SUFFIXES)}")
     if path.suffix == ".npz" and dtype == "bfloat16":
         raise OptionError("npz cannot hold bfloat16: write .safetensors, or choose --dtype float32")
-    if not path.absolute().parent.is_dir():
-        raise OptionError(f"{path.parent}: no such directory")
+    if not os.path.isdir(path.parent):
+        raise OptionError(f"{shown(path.parent)}: no such directory")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write tensors as the file's suffix says."""
-    if path.suffix == ".npz":
-        import numpy as np
+    with writing(path):
+        path.write_bytes(_npz(tensors) if path.suffix == ".npz" else _safetensors(tensors))
 
-        np.savez(path, **tensors)
-        return
+
+def _npz(tensors: Mapping[str, Any]) -> bytes:
+    import numpy as np
+
+    file = io.BytesIO()
+    np.savez(file, **tensors)
+    return file.getvalue()
+
+
+def _safetensors(tensors: Mapping[str, Any]) -> bytes:
     from safetensors.numpy import save
 
-    path.write_bytes(save(dict(tensors)))
+    data: bytes = save(dict(tensors))
+    return data
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file where it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OptionError(f"{shown(path)}: {error.strerror or 'cannot be written'}") from error
 
 
 # ---- output
@@ -230,9 +252,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, foo
         table.add_column(Text(column), overflow="fold")
     for number, row in enumerate(rows):
         style = "bold" if footer and number == len(rows) - 1 else None
-        table.add_row(*(Text(str(cell)) for cell in row), style=style)
+        table.add_row(*(Text(one_line(str(cell))) for cell in row), style=style)
     # Piped output is never folded: one row, one line.
-    console = Console(width=None if sys.stdout.isatty() else 500, highlight=False)
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    console = Console(width=None if terminal else 500, highlight=False)
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():

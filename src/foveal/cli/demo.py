@@ -1,5 +1,6 @@
 """``foveal demo``."""
 
+import os
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,10 @@ from foveal.cli.common import (
     print_json,
     print_table,
     shape_text,
+    shown,
     tensor_rows,
     write_tensors,
+    writing,
 )
 from foveal.cli.plan import batch_tree, print_plan
 from foveal.errors import OptionError
@@ -67,7 +70,9 @@ def demo(
         )
     features, timings = _timed(preprocessor, batch, path, photo)
     write_tensors(output / TENSORS, features)
-    _draw(preprocessor, features, photo).save(output / PICTURE)
+    picture = _draw(preprocessor, features, photo)
+    with writing(output / PICTURE):
+        picture.save(output / PICTURE)
     tensors = tensor_rows(features)
     written = [str(output / TENSORS), str(output / PICTURE)]
     if json:
@@ -84,9 +89,10 @@ def demo(
 
 
 def _make_directory(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise OptionError(f"{path}: not a directory")
-    path.mkdir(parents=True, exist_ok=True)
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise OptionError(f"{shown(path)}: not a directory")
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def _decoded(path: str) -> "Image.Image":

@@ -1,5 +1,6 @@
 """``foveal plan``."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from foveal.preprocessor import Preprocessor
 
 _SIZE = re.compile(r"([1-9][0-9]{0,15})x([1-9][0-9]{0,15})")
+_FILE_NAME = 255
+"""Longest name that a file can have."""
+
 _LIKE_A_SIZE = re.compile(r"-?[0-9]+\s*[xX*\u00d7,:]\s*-?[0-9]+")
 
 Items = Annotated[
@@ -70,7 +74,7 @@ def _plan_item(preprocessor: "Preprocessor", index: int, item: str) -> "Plan":
 
 def item_size(item: str) -> Size:
     """Return the size of an image file, or of a text as 1920x1080 that is not the name of a file."""
-    if _LIKE_A_SIZE.fullmatch(item) and not Path(item).exists():
+    if _LIKE_A_SIZE.fullmatch(item) and (len(item) > _FILE_NAME or not os.path.exists(item)):
         match = _SIZE.fullmatch(item)
         if not match:
             raise MediaError("neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080")

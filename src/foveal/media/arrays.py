@@ -1,6 +1,6 @@
 """NumPy arrays as pixels: any strides, no copy."""
 
-from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,16 @@ from foveal.errors import MediaError, OptionError
 from foveal.media.pixels import Pixels
 from foveal.types import Color
 
-__all__ = ["Array", "array_pixels", "as_bytes", "as_channels_last", "check_array_options", "check_values"]
+__all__ = [
+    "Array",
+    "ArrayOptions",
+    "ValueRange",
+    "array_options",
+    "array_pixels",
+    "as_bytes",
+    "as_channels_last",
+    "check_values",
+]
 
 _CHANNELS: dict[int, tuple[tuple[int, int, int], int | None]] = {
     1: ((0, 0, 0), None),
@@ -20,32 +29,57 @@ _CHANNELS: dict[int, tuple[tuple[int, int, int], int | None]] = {
 """Which channel is red, green and blue, and which is alpha, by number of channels."""
 
 _ACCEPTED = (1, 3, 4)
-_VALUE_RANGES = ((0, 1), (0, 255))
+Array = npt.NDArray[np.generic]
+ValueRange = Literal[1, 255]
+"""Largest value of floating-point arrays; the smallest is 0."""
+
+_VALUE_RANGES: dict[tuple[object, ...], ValueRange] = {(0, 1): 1, (0, 255): 255}
 _DATA_FORMATS = ("channels_first", "channels_last")
 
-Array = npt.NDArray[np.generic]
+
+class ArrayOptions(NamedTuple):
+    """How arrays are read."""
+
+    channels_first: bool = False
+    value_range: ValueRange | None = None
 
 
-def check_array_options(input_data_format: str | None, value_range: Sequence[float] | None) -> None:
-    """Refuse values that no array could be read with.
+def array_options(input_data_format: object, value_range: object) -> ArrayOptions:
+    """Return what was asked for, and refuse what no array could be read with.
 
     Raises
     ------
     OptionError
     """
-    if input_data_format is not None and input_data_format not in _DATA_FORMATS:
-        raise OptionError(f"input_data_format must be one of {', '.join(_DATA_FORMATS)}")
-    if value_range is not None and tuple(value_range) not in _VALUE_RANGES:
-        raise OptionError("value_range must be (0, 1) or (0, 255)")
+    if input_data_format is not None and (
+        not isinstance(input_data_format, str) or input_data_format not in _DATA_FORMATS
+    ):
+        raise OptionError(f"input_data_format must be {' or '.join(_DATA_FORMATS)}, not {_kind(input_data_format)}")
+    values = value_range.tolist() if isinstance(value_range, np.ndarray) and value_range.size == 2 else value_range
+    found = None
+    if isinstance(values, list | tuple) and all(isinstance(value, int | float) for value in values):
+        found = _VALUE_RANGES.get(tuple(values))
+    if found is None and value_range is not None:
+        given = "other values" if isinstance(values, list | tuple) else _kind(value_range)
+        raise OptionError(f"value_range must be (0, 1) or (0, 255), not {given}")
+    return ArrayOptions(input_data_format == "channels_first", found)
 
 
-def as_channels_last(array: Array, input_data_format: str | None) -> Array:
+def _kind(value: object) -> str:
+    """Return a value for a message: short text as it is, anything else by its kind alone."""
+    return repr(value) if isinstance(value, str) and len(value) <= 40 else f"a {type(value).__name__[:40]}"
+
+
+def as_channels_last(array: Array, channels_first: bool = False) -> Array:
     """Return a view (height, width, channels) of a picture; nothing is guessed from its shape.
 
     Raises
     ------
     MediaError
     """
+    if isinstance(array, np.ma.MaskedArray):
+        raise MediaError("a masked array is not an image; pass what filled() returns")
+    array = np.asarray(array)
     shape = "x".join(map(str, array.shape))
     if array.ndim == 4:
         raise MediaError(f"the array has 4 axes ({shape}); pass a batch as a list of pictures")
@@ -53,20 +87,19 @@ def as_channels_last(array: Array, input_data_format: str | None) -> Array:
         raise MediaError(f"the array has {array.ndim} axes; expected height x width or height x width x channels")
     if array.ndim == 2:
         view = array[:, :, np.newaxis]
-    elif input_data_format == "channels_first":
+    elif channels_first:
         view = np.moveaxis(array, 0, -1)
     else:
         view = array
     if view.shape[2] not in _ACCEPTED:
-        raise MediaError(_channels_message(array, shape, input_data_format))
+        raise MediaError(_channels_message(array, shape, channels_first))
     if not array.size:
         raise MediaError(f"the array has no pixels ({shape})")
     return view
 
 
-def _channels_message(array: Array, shape: str, input_data_format: str | None) -> str:
+def _channels_message(array: Array, shape: str, first: bool) -> str:
     """Return what is wrong, and the option that would help where the other order fits."""
-    first = input_data_format == "channels_first"
     found, other = (array.shape[0], array.shape[2]) if first else (array.shape[2], array.shape[0])
     message = f"the array has {found} channels ({shape}, {_DATA_FORMATS[not first]}); expected 1, 3 or 4"
     if other not in _ACCEPTED:
@@ -75,7 +108,7 @@ def _channels_message(array: Array, shape: str, input_data_format: str | None) -
     return f"{message}; pass input_data_format={_DATA_FORMATS[first]!r} if they are its {axis} axis"
 
 
-def check_values(array: Array, value_range: Sequence[float] | None) -> None:
+def check_values(array: Array, value_range: ValueRange | None) -> None:
     """Refuse dtypes whose values have no stated meaning.
 
     Raises
@@ -83,15 +116,15 @@ def check_values(array: Array, value_range: Sequence[float] | None) -> None:
     MediaError
     """
     if array.dtype == np.uint8:
-        if value_range is not None and tuple(value_range) != (0, 255):
+        if value_range == 1:
             raise MediaError("value_range=(0, 1) is for floats; the array is uint8")
     elif array.dtype.kind != "f":
-        raise MediaError(f"the array is {array.dtype}; expected uint8, or floats with value_range=")
+        raise MediaError(f"the array is {array.dtype.name[:40]}; expected uint8, or floats with value_range=")
     elif value_range is None:
         raise MediaError(f"the array is {array.dtype}; say value_range=(0, 1) or value_range=(0, 255)")
 
 
-def as_bytes(array: Array, value_range: Sequence[float] | None) -> npt.NDArray[np.uint8]:
+def as_bytes(array: Array, value_range: ValueRange | None) -> npt.NDArray[np.uint8]:
     """Return the array as uint8: itself, or floats scaled to 0..255, clipped, then rounded half to even.
 
     Raises
@@ -101,8 +134,9 @@ def as_bytes(array: Array, value_range: Sequence[float] | None) -> npt.NDArray[n
     """
     if array.dtype == np.uint8:
         return array.astype(np.uint8, copy=False)
-    scale = 255 if value_range is not None and value_range[1] == 1 else 1
-    values = np.multiply(array, scale, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
+    scale = 255 if value_range == 1 else 1
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is clipped
+        values = np.multiply(array, scale, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
     if np.isnan(values).any():
         raise MediaError("the array holds values that are not a number")
     return np.rint(np.clip(values, 0, 255, out=values), out=values).astype(np.uint8)

@@ -1,13 +1,14 @@
 """Sources to pixels: decode where needed, convert modes as the references do, copy nothing else."""
 
+import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import IO
 
 from PIL import Image
 
 from foveal.errors import MediaError
-from foveal.media.arrays import Array, array_pixels, as_bytes
+from foveal.media.arrays import Array, ValueRange, array_pixels, as_bytes
 from foveal.media.header import Header, open_image
 from foveal.media.orientation import transposed, turned
 from foveal.media.pillow_memory import MODES, pillow_pixels
@@ -21,7 +22,16 @@ WHITE: Color = (255, 255, 255)
 
 # A lazily opened Pillow image loads itself on first use, which two threads must not do at once. Images share a few
 # locks, so that nothing is written to objects that are not ours.
-_LOAD_LOCKS = tuple(threading.Lock() for _ in range(64))
+_LOAD_LOCKS = [threading.Lock() for _ in range(64)]
+
+
+def _renew_locks() -> None:
+    """After a fork the threads that hold locks are gone: start anew."""
+    _LOAD_LOCKS[:] = [threading.Lock() for _ in _LOAD_LOCKS]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header) -> Pixels:
@@ -64,7 +74,7 @@ def decode_pillow(image: Image.Image, size: Size) -> Pixels:
     return _pixels(image)
 
 
-def decode_array(array: Array, value_range: Sequence[float] | None) -> Pixels:
+def decode_array(array: Array, value_range: ValueRange | None) -> Pixels:
     """Return the pixels of a channels-last array; uint8 is not copied.
 
     Raises

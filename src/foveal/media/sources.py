@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from foveal.errors import MediaError
-from foveal.media.arrays import as_channels_last, check_array_options, check_values
+from foveal.errors import MediaError, OptionError
+from foveal.media.arrays import ArrayOptions, array_options, as_channels_last, check_values
 from foveal.media.decode import decode_array, decode_encoded, decode_pillow
 from foveal.media.header import Header, read_header
 from foveal.media.pixels import Pixels
@@ -79,26 +80,30 @@ def open_source(
     MediaError
         Its text follows well on ``image 2: ``.
     OptionError
-        Where an option has a value that no array could be read with.
+        Where an option has a value that no array could be read with, or is given for an item that is not an array.
     """
-    check_array_options(input_data_format, value_range)
+    options = array_options(input_data_format, value_range)
     if isinstance(item, np.ndarray):
-        return _from_array(item, input_data_format, value_range)
+        return _from_array(item, options)
     if isinstance(item, Image.Image):
-        return _from_pillow(item)
-    if isinstance(item, bytes | bytearray | memoryview):
-        return _from_bytes(bytes(item))
-    if isinstance(item, str | os.PathLike):
-        return _from_path(os.fsdecode(item))
-    raise MediaError(f"a {type(item).__name__} is not an image; expected a path, bytes, a PIL image or a NumPy array")
+        kind, opened = "a Pillow image", partial(_from_pillow, item)
+    elif isinstance(item, bytes | bytearray | memoryview):
+        kind, opened = "an encoded image", partial(_from_bytes, item)
+    elif isinstance(item, str | os.PathLike):
+        kind, opened = "an encoded image", partial(_from_path, item)
+    else:
+        name = type(item).__name__[:40]
+        raise MediaError(f"a {name} is not an image; expected a path, bytes, a PIL image or a NumPy array")
+    for option, value in (("input_data_format", input_data_format), ("value_range", value_range)):
+        if value is not None:
+            raise OptionError(f"{option} is for arrays, this is {kind}")
+    return opened()
 
 
-def _from_array(
-    array: npt.NDArray[np.generic], input_data_format: str | None, value_range: Sequence[float] | None
-) -> Source:
-    view = as_channels_last(array, input_data_format)
-    check_values(view, value_range)
-    return Source(Size(view.shape[0], view.shape[1]), partial(decode_array, view, value_range))
+def _from_array(array: npt.NDArray[np.generic], options: ArrayOptions) -> Source:
+    view = as_channels_last(array, options.channels_first)
+    check_values(view, options.value_range)
+    return Source(Size(view.shape[0], view.shape[1]), partial(decode_array, view, options.value_range))
 
 
 def _from_pillow(image: Image.Image) -> Source:
@@ -108,13 +113,21 @@ def _from_pillow(image: Image.Image) -> Source:
     return Source(size, partial(decode_pillow, image, size))
 
 
-def _from_bytes(data: bytes) -> Source:
+def _from_bytes(item: bytes | bytearray | memoryview) -> Source:
+    try:
+        data = bytes(item)
+    except ValueError as error:
+        raise MediaError("the memoryview was released") from error
     open_file = partial(io.BytesIO, data)
     header = read_header(open_file())
     return Source(header.size, partial(decode_encoded, open_file, header))
 
 
-def _from_path(path: str) -> Source:
+def _from_path(item: str | os.PathLike[str]) -> Source:
+    try:
+        path = os.fsdecode(item)
+    except Exception as error:  # __fspath__ is the caller's own code
+        raise MediaError(f"a {type(item).__name__[:40]} is not a path") from error
     name = _shown(path)
     open_file = partial(_open_path, path)
     with _naming(name), open_file() as file:
@@ -129,11 +142,14 @@ def _decode_path(open_file: Callable[[], IO[bytes]], header: Header, name: str) 
 
 def _open_path(path: str) -> IO[bytes]:
     try:
-        return open(path, "rb")
+        mode = os.stat(path).st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            return open(path, "rb")
     except OSError as error:
         raise MediaError(f"cannot be opened: {(error.strerror or type(error).__name__).lower()}") from error
     except ValueError as error:
         raise MediaError("cannot be opened: not a file name") from error
+    raise MediaError("cannot be opened: not a regular file")  # a pipe would wait for a writer
 
 
 def _shown(path: str) -> str:

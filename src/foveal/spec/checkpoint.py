@@ -1,6 +1,7 @@
 """A checkpoint's configuration files, read but not interpreted."""
 
 import json
+import stat
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import msgspec
 
 from foveal.errors import SpecError
+from foveal.spec.files import file_mode, path_text, read_file, shown_path
 
 __all__ = ["Checkpoint", "read_checkpoint"]
 
@@ -73,31 +75,36 @@ def read_checkpoint(directory: str | PathLike[str]) -> Checkpoint:
     SpecError
         If the directory or both of those files are missing, or a file is not a JSON object.
     """
-    path = Path(directory)
-    if not path.is_dir():
-        raise SpecError(f"{path}: {'not a directory' if path.exists() else 'no such directory'}")
+    text = path_text(directory, "the directory of a checkpoint")
+    mode = file_mode(text)
+    if mode is None or not stat.S_ISDIR(mode):
+        raise SpecError(f"{shown_path(text)}: {'no such directory' if mode is None else 'not a directory'}")
+    path = Path(text)
     config, processor = _read_json(path / "config.json"), _read_json(path / "processor_config.json")
     file, preprocessor = "processor_config.json", (processor or {}).get("image_processor")
     if preprocessor is None:
         file, preprocessor = "preprocessor_config.json", _read_json(path / "preprocessor_config.json")
     if preprocessor is None:
-        raise SpecError(f"{path}: no preprocessor_config.json, and no image_processor in a processor_config.json")
+        raise SpecError(
+            f"{shown_path(text)}: no preprocessor_config.json, and no image_processor in a processor_config.json"
+        )
     if not isinstance(preprocessor, dict):
-        raise SpecError(f"{path / file}: image_processor is not an object")
+        raise SpecError(f"{shown_path(str(path / file))}: image_processor is not an object")
     return Checkpoint(path.resolve().name, config or {}, preprocessor, processor or {}, file)
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        tree = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    data, name = read_file(str(path)), shown_path(str(path))
+    if data is None:
         return None
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}") from None
+    try:
+        tree = json.loads(data)
     except json.JSONDecodeError as error:
-        raise SpecError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from None
+        raise SpecError(f"{name}: line {error.lineno}: not JSON: {error.msg}") from None
     except (UnicodeDecodeError, RecursionError):
-        raise SpecError(f"{path}: not JSON") from None
+        raise SpecError(f"{name}: not JSON") from None
+    except ValueError:
+        raise SpecError(f"{name}: a number has too many digits") from None
     if not isinstance(tree, dict):
-        raise SpecError(f"{path}: not a JSON object")
+        raise SpecError(f"{name}: not a JSON object")
     return tree

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 from foveal.errors import OptionError, SpecError
 from foveal.spec.find import nearest
 from foveal.spec.schema import Fields
-from foveal.spec.values import plain, show
+from foveal.spec.values import one_line, plain, show
 
 __all__ = ["Layers", "Origin", "refuse"]
 
@@ -46,6 +46,7 @@ class Origin(NamedTuple):
 
 def refuse(spec: str, origin: Origin, reason: str) -> NoReturn:
     """Raise the error of whoever said a value: an override's author, or a checkpoint's."""
+    reason = one_line(reason)
     if origin.file:
         raise SpecError(f"{origin.file}: {reason} ({spec})")
     raise OptionError(f"{reason} ({spec})")
@@ -90,12 +91,16 @@ class Layers:
         children. Source: transformers 5.24.0, image_processing_base.py, image_processing_utils.py and
         models/qwen2_vl/image_processing_qwen2_vl.py.
         """
-        for field, value in new.items():
-            if not (file and (field in self._ignored or (value is None and not self._knows(field)))):
-                self._lay(Origin(file, field), plain(value))
+        layer = {
+            field: self._taken(Origin(file, field), value)
+            for field, value in new.items()
+            if not (file and (field in self._ignored or (value is None and not self._knows(field))))
+        }
+        for field, value in layer.items():
+            self._lay(Origin(file, field), value)
         for field in self._folded:
-            if new.get(field) is not None:
-                self._fold(field, plain(new[field]), Origin(file, field))
+            if layer.get(field) is not None:
+                self._fold(field, layer[field], Origin(file, field))
 
     def check(self) -> None:
         """Refuse a field that has children but does not hold just those that the spec reads."""
@@ -116,13 +121,21 @@ class Layers:
     def _knows(self, field: str) -> bool:
         return field in self._children or field in self._folded or field in self._fixed
 
-    def _lay(self, origin: Origin, value: Any) -> None:
+    def _taken(self, origin: Origin, value: Any) -> Any:
+        """Return the plain value of a field that is known."""
         field = origin.field
         if not self._knows(field):
             known = nearest(field, {*self._children, *self._folded, *self._fixed})
             if origin.file:
                 raise SpecError(f"{origin.file} holds {show(field)}, which {self._spec} does not know ({known})")
             raise OptionError(f"{show(field)} is not an option of {self._spec} ({known})")
+        try:
+            return plain(value)
+        except ValueError as error:
+            refuse(self._spec, origin, f"{field}={show(value)}: {error}")
+
+    def _lay(self, origin: Origin, value: Any) -> None:
+        field = origin.field
         if field in self._fixed:
             only = self._fixed[field]
             if (value is None and only) or (value is not None and (type(value) is not type(only) or value != only)):

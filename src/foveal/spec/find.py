@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import yaml
 
 from foveal.errors import SpecError, UnknownModelError
 from foveal.spec.checkpoint import Checkpoint
+from foveal.spec.files import path_text, read_file, shown_path
 from foveal.spec.schema import Match
+from foveal.spec.values import one_line, show
 
 __all__ = ["load", "match", "names", "nearest"]
 
@@ -42,11 +44,11 @@ def load(name_or_path: str | PathLike[str]) -> RawSpec:
     SpecError
         If the file cannot be read or is not a YAML mapping.
     """
-    if Path(name_or_path).suffix in (".yaml", ".yml"):
-        return _parse(Path(name_or_path))
-    name = fspath(name_or_path)
+    name = path_text(name_or_path, "the name of a spec or the path of a .yaml file")
+    if name.endswith((".yaml", ".yml")):
+        return _parse(name)
     if name not in names():
-        raise UnknownModelError(f"no spec is named '{name}'; {nearest(name, names())}")
+        raise UnknownModelError(f"no spec is named {show(name)}; {nearest(name, names())}")
     return copy.deepcopy(_built_in(name))
 
 
@@ -72,20 +74,21 @@ def match(checkpoint: Checkpoint) -> str:
     if len(found) == 1:
         return found[0]
     what = ", ".join(
-        f"{key} '{value}'" for key, value in (("image_processor_type", kind), ("model_type", model_type)) if value
+        f"{key} {show(value)}" for key, value in (("image_processor_type", kind), ("model_type", model_type)) if value
     )
     what = what or "neither image_processor_type nor model_type"
+    name = f"'{one_line(checkpoint.name, 120)}'"
     if found:
-        raise UnknownModelError(f"checkpoint '{checkpoint.name}' has {what}, which fits {', '.join(found)}")
+        raise UnknownModelError(f"checkpoint {name} has {what}, which fits {', '.join(found)}")
     raise UnknownModelError(
-        f"no spec fits checkpoint '{checkpoint.name}' with {what}; {nearest(model_type or checkpoint.name, specs)}"
+        f"no spec fits checkpoint {name} with {what}; {nearest(model_type or checkpoint.name, specs)}"
     )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return ``nearest: a, b`` for the known words that resemble a word, or else the list of all of them."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(word[:100], known, n=3, cutoff=0.6)
     return f"nearest: {', '.join(close)}" if close else f"known: {', '.join(known)}"
 
 
@@ -95,7 +98,7 @@ def _fits_id(patterns: Sequence[str], ids: Sequence[str]) -> bool:
 
 @lru_cache
 def _built_in(name: str) -> RawSpec:
-    return _parse(SPECS / f"{name}.yaml")
+    return _parse(str(SPECS / f"{name}.yaml"))
 
 
 @lru_cache
@@ -103,21 +106,36 @@ def _match_section(name: str) -> Match:
     return msgspec.convert(_built_in(name)["match"], Match)
 
 
-def _parse(path: Path) -> RawSpec:
+def _parse(path: str) -> RawSpec:
+    data, name = read_file(path), shown_path(path)
+    if data is None:
+        raise SpecError(f"{name}: No such file or directory")
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), _loader())
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}") from None
+        text = data.decode()
+        _check_events(text)
+        tree = yaml.load(text, _loader())
     except UnicodeDecodeError:
-        raise SpecError(f"{path}: not UTF-8 text") from None
+        raise SpecError(f"{name}: not UTF-8 text") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise SpecError(f"{path}: line {line}: {error.problem}") from None
-    except yaml.YAMLError:
-        raise SpecError(f"{path}: not YAML") from None
+        raise SpecError(f"{name}: line {line}: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError):
+        raise SpecError(f"{name}: not YAML") from None
+    except (ValueError, OverflowError):
+        raise SpecError(f"{name}: holds a number or a date that cannot be read") from None
     if not isinstance(tree, dict):
-        raise SpecError(f"{path}: not a mapping")
+        raise SpecError(f"{name}: not a mapping")
     return tree
+
+
+def _check_events(text: str) -> None:
+    """Refuse what a spec never needs: aliases, which can grow without end, and tags, which choose Python's types."""
+    for event in yaml.parse(text, _loader()):
+        mark: Any = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases are not read", problem_mark=mark)
+        if getattr(event, "tag", None):
+            raise yaml.MarkedYAMLError(problem="tags are not read", problem_mark=mark)
 
 
 @lru_cache
@@ -138,7 +156,7 @@ def _loader() -> Any:
             if not isinstance(key, str):
                 raise yaml.MarkedYAMLError(problem="a key must be text", problem_mark=mark.start_mark)
             if key in tree:
-                raise yaml.MarkedYAMLError(problem=f"'{key}' is given twice", problem_mark=mark.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"{show(key)} is given twice", problem_mark=mark.start_mark)
             tree[key] = value
         return tree
 

@@ -14,7 +14,7 @@ from foveal.errors import OptionError, SpecError
 from foveal.spec.checkpoint import Checkpoint
 from foveal.spec.fields import Layers, Origin, refuse
 from foveal.spec.schema import Fields, Reference, Spec
-from foveal.spec.values import CONVERSIONS, channels, show
+from foveal.spec.values import CONVERSIONS, channels, one_line, plain, plain_layer, show
 
 __all__ = ["resolve"]
 
@@ -30,6 +30,10 @@ REFERENCE_NAMES: dict[str, Reference] = {
 }
 FILES = {"config": "config.json", "processor": "processor_config.json"}
 UNSET = msgspec.UNSET
+
+NAME = re.compile(r"[\w.-]{1,64}")
+SPEC_LEVELS, SPEC_VALUES = 16, 16384
+"""What a spec's tree can hold at most, so that no step below meets an endless one."""
 
 
 def resolve(
@@ -59,7 +63,8 @@ def resolve(
     OptionError
         If an override or the reference is unknown or cannot be honoured.
     """
-    return _Resolver(raw, checkpoint, [overrides] if isinstance(overrides, Mapping) else overrides, reference).spec()
+    layers: Sequence[Any] = overrides if isinstance(overrides, list | tuple) else [overrides]
+    return _Resolver(raw, checkpoint, [plain_layer(layer) for layer in layers], reference).spec()
 
 
 class _Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"paths": "from", "kind": "as"}):
@@ -83,14 +88,17 @@ class _Resolver:
         overrides: Sequence[Overrides],
         reference: str | None,
     ) -> None:
-        self.name = raw["name"] if isinstance(raw.get("name"), str) else "spec"
-        self.raw = raw
+        self.name = "spec"
+        self.raw = self._tree(raw)
+        name = self.raw.get("name")
+        if isinstance(name, str) and NAME.fullmatch(name):
+            self.name = name
         self.trees = {"config": checkpoint.config, "processor": checkpoint.processor} if checkpoint else {}
-        if "reference" in raw:
-            raise SpecError(f"{self.name}: Object contains unknown field `reference` - at `$`")
+        if "reference" in self.raw:
+            raise self._wrong("Object contains unknown field `reference`", "$")
         self.reference = self._reference(reference)
-        fields = self._convert(raw.get("fields", {}), Fields, "$.fields")
-        nodes = list(self._nodes(raw))
+        fields = self._convert(self.raw.get("fields", {}), Fields, "$.fields")
+        nodes = list(self._nodes(self.raw))
         paths = [
             path.removeprefix("preprocessor.") for node in nodes for path in node.paths if _root(path) == "preprocessor"
         ]
@@ -122,10 +130,22 @@ class _Resolver:
             ]
         return self._convert(tree, Spec)
 
+    def _tree(self, raw: Any) -> dict[str, Any]:
+        if not isinstance(raw, Mapping):
+            raise SpecError(f"a spec must be a mapping, not {show(raw)}")
+        try:
+            tree: dict[str, Any] = plain(raw, SPEC_LEVELS, SPEC_VALUES)
+        except ValueError as error:
+            raise self._wrong(str(error), "$") from None
+        return tree
+
+    def _wrong(self, reason: str, path: str) -> SpecError:
+        return SpecError(f"{self.name}: {one_line(reason)} - at `{one_line(path)}`")
+
     def _reference(self, wanted: str | None) -> Reference:
         image = self.raw.get("image")
         if not isinstance(image, dict) or not image.get("references"):
-            raise SpecError(f"{self.name}: Object missing required field `references` - at `$.image`")
+            raise self._wrong("Object missing required field `references`", "$.image")
         offered = self._convert(image["references"], tuple[Backend, ...], "$.image.references")
         if wanted is None:
             return offered[0]
@@ -150,7 +170,7 @@ class _Resolver:
         wrong += [f"{key} is unset but not read" for key in fields.unset if key not in roots]
         wrong += [f"{key} names no file" for key in fields.fixed if "." in key and _root(key) not in FILES]
         if wrong:
-            raise SpecError(f"{self.name}: {wrong[0]} - at `$.fields`")
+            raise self._wrong(wrong[0], "$.fields")
 
     def _check_fixed(self, fields: Fields) -> None:
         for path, only in fields.fixed.items():
@@ -167,7 +187,7 @@ class _Resolver:
             for place in node.paths:
                 root, *keys = place.split(".")
                 if not keys or (root not in FILES and (root != "preprocessor" or len(keys) > 2)):
-                    raise SpecError(f"{self.name}: {show(place)} is not a path of a configuration - at `{path}`")
+                    raise self._wrong(f"{show(place)} is not a path of a configuration", path)
             yield node
         elif isinstance(tree, Mapping):
             for key, value in tree.items():
@@ -187,7 +207,7 @@ class _Resolver:
         if isinstance(tree, str) and tree.startswith("$"):
             name = tree[1:]
             if name not in self.constants:
-                raise SpecError(f"{self.name}: no constant is named {show(name)} - at `{path}`")
+                raise self._wrong(f"no constant is named {show(name)}", path)
             self.sources[path] = self.sources.get(f"$.constants.{name}", _Source(None, None))
             return self.constants[name]
         if isinstance(tree, Mapping) and "from" in tree:
@@ -195,7 +215,7 @@ class _Resolver:
         if isinstance(tree, Mapping) and "by_reference" in tree:
             choices = self._convert(tree["by_reference"], dict[Backend, Any], path)
             if len(tree) > 1 or _backend(self.reference) not in choices:
-                raise SpecError(f"{self.name}: by_reference lacks {_backend(self.reference)} - at `{path}`")
+                raise self._wrong(f"by_reference lacks {_backend(self.reference)}", path)
             return self._fill(choices[_backend(self.reference)], path)
         if isinstance(tree, Mapping):
             return {key: self._fill(value, f"{path}.{key}") for key, value in tree.items()}
@@ -207,12 +227,11 @@ class _Resolver:
         found = next((place for place in node.paths if self._look_up(place) is not UNSET), None)
         value = node.default if found is None else self._look_up(found)
         if value is UNSET:
-            raise SpecError(f"{self.name}: no value and no default for {' or '.join(node.paths)} - at `{path}`")
+            raise self._wrong(f"no value and no default for {' or '.join(node.paths)}", path)
         source = self.sources[path] = _Source(self._origin(found), value)
-        if node.kind is UNSET:
-            return value
         try:
-            return CONVERSIONS[node.kind](value)
+            value = plain(value)
+            return value if node.kind is UNSET else CONVERSIONS[node.kind](value)
         except ValueError as error:
             self._blame(source, str(error), path)
 
@@ -238,7 +257,7 @@ class _Resolver:
                 try:
                     normalize[field] = channels(normalize[field], field)
                 except ValueError as error:
-                    raise SpecError(f"{self.name}: {error} - at `$.image.normalize.{field}`") from None
+                    raise self._wrong(str(error), f"$.image.normalize.{field}") from None
 
     def _convert(self, tree: Any, kind: type[T], path: str = "$") -> T:
         """Convert a tree to a struct; an error blames whoever said the value that does not fit."""
@@ -248,7 +267,7 @@ class _Resolver:
             reason, _, place = str(error).partition(" - at `")
             place = path + place.removesuffix("`").removeprefix("$")
         if kind is not Spec:
-            raise SpecError(f"{self.name}: {reason} - at `{place}`")
+            raise self._wrong(reason, place)
         self._blame(self._source(place), reason, place)
 
     def _source(self, place: str) -> _Source:
@@ -263,7 +282,7 @@ class _Resolver:
 
     def _blame(self, source: _Source, reason: str, place: str) -> NoReturn:
         if source.origin is None:
-            raise SpecError(f"{self.name}: {reason} - at `{place}`")
+            raise self._wrong(reason, place)
         reason = reason.replace("`", "")
         reason = reason[:1].lower() + reason[1:]
         if source.value is not UNSET:

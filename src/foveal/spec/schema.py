@@ -4,7 +4,6 @@ The structs are strict: a field that is unknown or missing is an error that name
 width. Names of ops are those of the functions in ``foveal.plan`` that compute them.
 """
 
-import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,9 +17,15 @@ __all__ = [
 Filter = Literal["bilinear", "bicubic", "lanczos"]
 Reference = Literal["torchvision", "pillow", "pillow<13"]
 Dtype = Literal["float32", "bfloat16", "uint8", "int64"]
-Positive = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=1024)]
+Side = Annotated[int, msgspec.Meta(ge=1, le=65536)]
+Pixels = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[\w.-]{1,64}\Z")]
 Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Three = tuple[float, float, float]
+
+SMALLEST, LARGEST = 1e-18, 1e18
+"""Of the numbers that values are multiplied with or divided by: no product of two leaves the range of float32."""
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,8 +65,8 @@ class Fields(Strict, frozen=True):
 class BestFit(Strict, frozen=True, tag_field="choose", tag="best_fit"):
     """Canvas of whole tiles on which the image needs least rescaling; see ``foveal.plan.canvas.best_fit``."""
 
-    tile: Positive
-    max_tiles: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+    tile: Side
+    max_tiles: Count
     largest: bool
 
 
@@ -73,20 +78,20 @@ class SmartResize(Step, frozen=True, tag="smart_resize"):
     """Multiples of ``patch * merge`` whose area lies within a budget."""
 
     enabled: bool
-    patch: Positive
-    merge: Positive
-    min_pixels: Positive
-    max_pixels: Positive
-    max_aspect: Positive
+    patch: Count
+    merge: Count
+    min_pixels: Pixels
+    max_pixels: Pixels
+    max_aspect: Side
     filter: Filter
 
 
 class ResizeSize(Strict, frozen=True):
     """Either the length of the shorter edge, or height and width."""
 
-    shortest_edge: Positive | None = None
-    height: Positive | None = None
-    width: Positive | None = None
+    shortest_edge: Side | None = None
+    height: Side | None = None
+    width: Side | None = None
 
     def __post_init__(self) -> None:
         """Refuse any other set of keys."""
@@ -106,8 +111,8 @@ class Resize(Step, frozen=True, tag="resize"):
 class CropSize(Strict, frozen=True):
     """Height and width of a window."""
 
-    height: Positive
-    width: Positive
+    height: Side
+    width: Side
 
 
 class CenterCrop(Step, frozen=True, tag="center_crop"):
@@ -124,7 +129,7 @@ class CenterCrop(Step, frozen=True, tag="center_crop"):
 class ResizeToCanvas(Step, frozen=True, tag="resize_to_canvas"):
     """As large as fits on the canvas; beyond ``grow_limit`` an image grows only if ``grow`` says so."""
 
-    grow_limit: Positive
+    grow_limit: Side
     grow: bool
     filter: Filter
 
@@ -139,7 +144,7 @@ class PadToCanvas(Step, frozen=True, tag="pad_to_canvas"):
 class View(Strict, frozen=True):
     """One picture that the encoder reads."""
 
-    name: str
+    name: Name
     steps: tuple[SmartResize | Resize | CenterCrop | ResizeToCanvas | PadToCanvas, ...]
     canvas: BestFit | None = None
     when: Literal["always", "multi_tile"] = "always"
@@ -162,13 +167,13 @@ class Normalize(Strict, frozen=True):
     untouched: Literal["uint8", "float32"] = "uint8"
 
     def __post_init__(self) -> None:
-        """Refuse numbers that give no finite result, and what the reference itself cannot do."""
-        if not (math.isfinite(self.factor) and self.factor):
-            raise ValueError(f"rescale_factor must be finite and not zero, not {self.factor}")
-        if not all(map(math.isfinite, self.mean)):
-            raise ValueError("image_mean must be finite")
-        if not all(math.isfinite(value) and value for value in self.std):
-            raise ValueError("image_std must be finite and not zero")
+        """Refuse numbers that give no finite float32, and what the reference itself cannot do."""
+        if not SMALLEST <= abs(self.factor) <= LARGEST:
+            raise ValueError(f"rescale_factor must be of a size from {SMALLEST} to {LARGEST}, not {self.factor}")
+        if not all(abs(value) <= LARGEST for value in self.mean):
+            raise ValueError(f"image_mean must be of a size up to {LARGEST}")
+        if not all(SMALLEST <= abs(value) <= LARGEST for value in self.std):
+            raise ValueError(f"image_std must be of a size from {SMALLEST} to {LARGEST}")
         if self.compute == "bfloat16" and self.normalize and not self.rescale:
             raise ValueError("do_normalize without do_rescale is not possible, the reference cannot normalize bytes")
 
@@ -180,15 +185,15 @@ class Planar(Strict, frozen=True, tag_field="as", tag="planar"):
 class Tiles(Strict, frozen=True, tag_field="as", tag="tiles"):
     """Square tiles in raster order, each channel, row, column."""
 
-    tile: Positive
+    tile: Side
 
 
 class MergePatches(Strict, frozen=True, tag_field="as", tag="merge_patches"):
     """Flat patches in blocks of ``merge * merge``, the image repeated ``temporal`` times in each."""
 
-    patch: Positive
-    merge: Positive
-    temporal: Positive
+    patch: Count
+    merge: Count
+    temporal: Count
 
 
 class Image(Strict, frozen=True):
@@ -207,8 +212,8 @@ class MergedPatches(Strict, frozen=True, tag_field="count", tag="merged_patches"
 class PerTile(Strict, frozen=True, tag_field="count", tag="per_tile"):
     """Patches of each tile (or planar view), divided by ``pool**2``."""
 
-    patch: Positive
-    pool: Positive
+    patch: Count
+    pool: Count
 
 
 class Tokens(Strict, frozen=True):
@@ -222,7 +227,7 @@ class Tokens(Strict, frozen=True):
 class Tensor(Strict, frozen=True):
     """One entry of the result; ``dtype`` of the primary tensor holds while it is rescaled and normalized."""
 
-    name: str
+    name: Name
     value: Literal["primary", "grid_thw", "tile_grid"]
     dtype: Dtype
 
@@ -231,7 +236,7 @@ class Spec(Strict, frozen=True, cache_hash=True):
     """A model's preprocessing with every number filled in. Made by ``foveal.spec.resolve``."""
 
     schema: Literal[1]
-    name: str
+    name: Name
     source: tuple[str, ...]
     match: Match
     reference: Reference

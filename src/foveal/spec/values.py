@@ -1,11 +1,17 @@
 """Values as configuration files and callers write them, in the one form that the schema knows."""
 
+import itertools
 import math
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-__all__ = ["CONVERSIONS", "channels", "plain", "show"]
+import numpy as np
+
+from foveal.errors import OptionError
+
+__all__ = ["CONVERSIONS", "channels", "one_line", "plain", "plain_layer", "show"]
 
 NAMED_CHANNELS = {
     "clip": {"mean": [0.48145466, 0.4578275, 0.40821073], "std": [0.26862954, 0.26130258, 0.27577711]},
@@ -15,21 +21,97 @@ NAMED_CHANNELS = {
 FILTERS = {1: "lanczos", 2: "bilinear", 3: "bicubic"}
 OTHER_FILTERS = {0: "nearest", 4: "box", 5: "hamming"}
 
+MAX_LEVELS, MAX_VALUES, MAX_KEY, MAX_BITS = 8, 1024, 80, 64
+"""What a field can hold at most; those that exist have two levels and four values."""
 
-def plain(value: Any) -> Any:
-    """Return a caller's value as JSON would hold it: NumPy scalars, arrays, enums and tuples lose their type."""
+NUMPY_KINDS = "biufU"
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def plain_layer(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return overrides as plain values that share nothing with what the caller holds.
+
+    Parameters
+    ----------
+    overrides : mapping of str
+        Fields of an image processor; see `plain` for the values.
+
+    Raises
+    ------
+    OptionError
+        If a value is not plain; the text names its field.
+    """
+    if not isinstance(overrides, Mapping):
+        raise OptionError(f"overrides must be fields by name, not {show(overrides)}")
+    layer = {}
+    for field, value in overrides.items():
+        try:
+            layer[_key(field)] = plain(value)
+        except ValueError as error:
+            raise OptionError(f"{_show_key(field)}={show(value)}: {error}") from None
+    return layer
+
+
+def plain(value: Any, levels: int = MAX_LEVELS, values: int = MAX_VALUES) -> Any:
+    """Return a deep copy of a caller's value as JSON would hold it.
+
+    Enums, tuples, and NumPy's scalars and arrays of numbers or text lose their type.
+
+    Parameters
+    ----------
+    value : object
+    levels, values : int
+        Depth and number of values at most.
+
+    Raises
+    ------
+    ValueError
+        With the reason, if it is anything else.
+    """
+    return _plain(value, levels, itertools.count(1), values)
+
+
+def _plain(value: Any, levels: int, counted: Iterator[int], values: int) -> Any:
+    if not levels or next(counted) > values:
+        raise ValueError("expected fewer values")
     if isinstance(value, Enum):
-        return plain(value.value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
+        value = value.value
+    if isinstance(value, np.ndarray | np.generic):
+        value = _from_numpy(value, values)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if int.bit_length(value) > MAX_BITS:
+            raise ValueError(f"expected a number of at most {MAX_BITS} bits")
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, str):
+        if SURROGATE.search(value):
+            raise ValueError("expected valid Unicode")
+        return str.__str__(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {_key(key): _plain(item, levels - 1, counted, values) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, levels - 1, counted, values) for item in value]
+    raise ValueError("expected plain values")
+
+
+def _from_numpy(value: Any, values: int) -> Any:
+    if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in NUMPY_KINDS or value.size > values:
+        raise ValueError("expected plain values")
+    return value.tolist()
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or len(key) > MAX_KEY or not key.isprintable():
+        raise ValueError("expected names as keys")
+    return str.__str__(key)
 
 
 def show(value: object) -> str:
     """Return a value for a message: numbers and short text as they are, anything else by its kind alone."""
-    if isinstance(value, int) and value.bit_length() > 64:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return "a very large number"
     if value is None or isinstance(value, int | float):
         return repr(value)
@@ -37,9 +119,20 @@ def show(value: object) -> str:
         return repr(value) if len(value) <= 40 else "a long text"
     if isinstance(value, list | tuple) and _are_few_numbers(value):
         return f"[{', '.join(map(show, value))}]"
-    if isinstance(value, Mapping) and _are_few_numbers(value.values()):
-        return f"{{{', '.join(f'{key[:40]}: {show(item)}' for key, item in value.items())}}}"
-    return f"a {type(value).__name__}"
+    if isinstance(value, dict) and _are_few_numbers(value.values()):
+        return f"{{{', '.join(f'{_show_key(key)}: {show(item)}' for key, item in value.items())}}}"
+    return f"a {type(value).__name__[:40]}"
+
+
+def _show_key(key: object) -> str:
+    return key if isinstance(key, str) and key.isidentifier() and len(key) <= 40 else show(key)
+
+
+def one_line(text: str, length: int = 300) -> str:
+    """Return text of any origin for a message: without what cannot be printed, and without the middle if long."""
+    if len(text) > length:
+        text = f"{text[: length // 2]}...{text[-(length // 2) :]}"
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def side(value: Any) -> object:
@@ -94,7 +187,7 @@ def channels(value: Any, field: str) -> Any:
 
 def inverse(value: Any) -> int:
     """Return the whole number whose inverse is given: 2 for 0.5."""
-    if not _is_number(value) or not 0 < value <= 1 or round(1 / value) * value != 1:
+    if not _is_number(value) or not 1e-9 < value <= 1 or round(1 / value) * value != 1:
         raise ValueError("expected the inverse of a whole number")
     count: int = round(1 / value)
     return count
