@@ -46,7 +46,6 @@ from .simd import (
     spread_i32,
     spread_pairs,
     store,
-    store_first_word,
     store_u8,
     tap_0,
     tap_1,
@@ -259,41 +258,28 @@ def _dot_taps(dot, taps, weights, x, half, shift):
 
 
 @helper
-def _put_strip(strip, group, value, whole):
-    """Write 4 x of 4 rows to each group of a strip, or the first x only."""
-    if whole:
-        store(strip, first_quarter(value))
-        store(strip + group, second_quarter(value))
-        store(strip + 2 * group, third_quarter(value))
-        store(strip + 3 * group, fourth_quarter(value))
-    else:
-        store_first_word(strip, first_quarter(value))
-        store_first_word(strip + group, second_quarter(value))
-        store_first_word(strip + 2 * group, third_quarter(value))
-        store_first_word(strip + 3 * group, fourth_quarter(value))
+def _put_strip(strip, group, value):
+    """Write 4 x of 4 rows to each group of a strip."""
+    store(strip, first_quarter(value))
+    store(strip + group, second_quarter(value))
+    store(strip + 2 * group, third_quarter(value))
+    store(strip + 3 * group, fourth_quarter(value))
 
 
 @helper
 def horizontal_pass(dot, taps, weights, strip, plane):
-    """Gathered taps -> the 4 groups of a strip, 3 planes apart."""
+    """Gathered taps -> the 4 groups of a strip, 3 planes apart; up to 3 columns behind the last repeat it."""
     half, shift = spread_i32(np.int32(1) << np.int32(weights.shift - 1)), spread_i32(np.int32(weights.shift))
-    width = weights.groups.shape[0]
-    whole = width & ~3
-    for x in range(0, whole, 4):
+    last = weights.groups.shape[0] - 1
+    for x in range(0, last + 1, 4):
         red_0, green_0, blue_0 = _dot_taps(dot, taps, weights, x, half, shift)
-        red_1, green_1, blue_1 = _dot_taps(dot, taps, weights, x + 1, half, shift)
-        red_2, green_2, blue_2 = _dot_taps(dot, taps, weights, x + 2, half, shift)
-        red_3, green_3, blue_3 = _dot_taps(dot, taps, weights, x + 3, half, shift)
+        red_1, green_1, blue_1 = _dot_taps(dot, taps, weights, min(x + 1, last), half, shift)
+        red_2, green_2, blue_2 = _dot_taps(dot, taps, weights, min(x + 2, last), half, shift)
+        red_3, green_3, blue_3 = _dot_taps(dot, taps, weights, min(x + 3, last), half, shift)
         out = strip + 4 * x
-        _put_strip(out, 3 * plane, _by_group(_pack(dot, red_0, red_1, red_2, red_3)), True)
-        _put_strip(out + plane, 3 * plane, _by_group(_pack(dot, green_0, green_1, green_2, green_3)), True)
-        _put_strip(out + 2 * plane, 3 * plane, _by_group(_pack(dot, blue_0, blue_1, blue_2, blue_3)), True)
-    for x in range(whole, width):
-        red, green, blue = _dot_taps(dot, taps, weights, x, half, shift)
-        out = strip + 4 * x
-        _put_strip(out, 3 * plane, _by_group(_pack(dot, red, red, red, red)), False)
-        _put_strip(out + plane, 3 * plane, _by_group(_pack(dot, green, green, green, green)), False)
-        _put_strip(out + 2 * plane, 3 * plane, _by_group(_pack(dot, blue, blue, blue, blue)), False)
+        _put_strip(out, 3 * plane, _by_group(_pack(dot, red_0, red_1, red_2, red_3)))
+        _put_strip(out + plane, 3 * plane, _by_group(_pack(dot, green_0, green_1, green_2, green_3)))
+        _put_strip(out + 2 * plane, 3 * plane, _by_group(_pack(dot, blue_0, blue_1, blue_2, blue_3)))
 
 
 # ---- vertical pass

@@ -108,18 +108,6 @@ def store(typing, address, value):
     return types.void(types.intp, value), generate
 
 
-@intrinsic
-def store_first_word(typing, address, value):
-    """Write the first 4 bytes of a vector of bytes at ``address``."""
-
-    def generate(context, builder, signature, args):
-        words = builder.bitcast(args[1], ir.VectorType(I32, value.lanes // 4))
-        _store(builder, args[0], builder.extract_element(words, I32(0)))
-        return context.get_dummy_value()
-
-    return types.void(types.intp, value), generate
-
-
 def _scalar(bits, number):
     kind = ir.IntType(bits)
 

@@ -51,24 +51,6 @@ def _filter(kind, x):
     return 0.0
 
 
-@helper
-def _weights_of(i, scale, kind, support, length, out):
-    """Compute the weights of output sample ``i``; return its first source sample and the number of taps."""
-    stretch = max(scale, 1.0)
-    inverse = 1.0 / stretch
-    center = (i + 0.5) * scale
-    first = max(int(center - support * stretch + 0.5), 0)
-    count = min(int(center + support * stretch + 0.5), length) - first
-    total = 0.0
-    for tap in range(count):
-        out[tap] = _filter(kind, (tap + first - center + 0.5) * inverse)
-        total += out[tap]
-    if total != 0.0:
-        for tap in range(count):
-            out[tap] /= total
-    return first, count
-
-
 @kernel
 def float_weights(length, size, kind, support, start, bounds, weights):
     """Compute weights of an antialiased resize, each row normalized to a sum of 1.
@@ -95,27 +77,22 @@ def float_weights(length, size, kind, support, start, bounds, weights):
     uint8 images (aten/src/ATen/native/cpu/UpSampleKernel.cpp).
     """
     scale = length / size
+    stretch = max(scale, 1.0)
+    support = support * stretch
+    inverse = 1.0 / stretch
     for i in range(bounds.shape[0]):
-        bounds[i, 0], bounds[i, 1] = _weights_of(i + start, scale, kind, support, length, weights[i])
-
-
-@kernel
-def largest_weight(length, size, kind, support, scratch, out):
-    """Compute the largest weight of a whole axis.
-
-    Parameters
-    ----------
-    length, size, kind, support
-        As for `float_weights`.
-    scratch : float64[taps]
-    out : float64[1]
-    """
-    scale = length / size
-    out[0] = 0.0
-    for i in range(size):
-        _, count = _weights_of(i, scale, kind, support, length, scratch)
+        center = (i + start + 0.5) * scale
+        first = max(int(center - support + 0.5), 0)
+        count = min(int(center + support + 0.5), length) - first
+        total = 0.0
         for tap in range(count):
-            out[0] = max(out[0], scratch[tap])
+            weights[i, tap] = _filter(kind, (tap + first - center + 0.5) * inverse)
+            total += weights[i, tap]
+        if total != 0.0:
+            for tap in range(count):
+                weights[i, tap] /= total
+        bounds[i, 0] = first
+        bounds[i, 1] = count
 
 
 @kernel

@@ -24,6 +24,7 @@ __all__ = ["Arithmetic", "arithmetic", "axis_weights", "compiled_emit", "pack_ax
 
 FILTERS = {"bilinear": weights.BILINEAR, "bicubic": weights.BICUBIC, "lanczos": weights.LANCZOS}
 EMIT_DTYPES = {"float32": emit.FLOAT32, "bfloat16": emit.BFLOAT16, "uint8": emit.UINT8}
+WEIGHTS_AT_ONCE = 4096
 PILLOW_SHIFT = 22
 """Source: Pillow 13.0.0, src/libImaging/Resample.c, PRECISION_BITS."""
 
@@ -47,20 +48,32 @@ def axis_weights(length: int, size: int, filter: str, reference: str, start: int
 
     Only those of the output samples ``start .. start + count``: the rest of a long strip would be thrown away.
     """
+    bounds, exact = _float_weights(length, size, filter, start, count)
+    shift = PILLOW_SHIFT
+    if reference == "torchvision":
+        shift = _torchvision_shift(float(exact.max()) if count == size else _largest_weight(length, size, filter))
+    fixed = np.empty(exact.shape, np.int32)
+    weights.fixed_point(exact, shift, fixed)
+    return Axis(bounds, fixed, shift)
+
+
+def _float_weights(
+    length: int, size: int, filter: str, start: int, count: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
     kind = FILTERS[filter]
     support = weights.SUPPORT[kind]
     taps = math.ceil(support * max(length / size, 1.0)) * 2 + 1
     bounds, exact = np.empty((count, 2), np.int32), np.zeros((count, taps))
     weights.float_weights(length, size, kind, support, start, bounds, exact)
-    shift = PILLOW_SHIFT
-    if reference == "torchvision":
-        largest = np.array([exact.max()])
-        if count < size:
-            weights.largest_weight(length, size, kind, support, np.empty(taps), largest)
-        shift = _torchvision_shift(float(largest[0]))
-    fixed = np.empty((count, taps), np.int32)
-    weights.fixed_point(exact, shift, fixed)
-    return Axis(bounds, fixed, shift)
+    return bounds, exact
+
+
+@lru_cache(maxsize=256)
+def _largest_weight(length: int, size: int, filter: str) -> float:
+    """Return the largest weight of a whole axis, looking at a part of it at a time."""
+    starts = range(0, size, WEIGHTS_AT_ONCE)
+    parts = (_float_weights(length, size, filter, start, min(WEIGHTS_AT_ONCE, size - start)) for start in starts)
+    return max(float(exact.max()) for _, exact in parts)
 
 
 def _torchvision_shift(largest: float) -> int:
