@@ -21,6 +21,7 @@ from numba.core.extending import overload
 
 from .compile import OPTIONS, callback, helper
 from .simd import (
+    f32_pair_to_bf16,
     f32_to_bf16,
     fused_multiply_add,
     load_u8,
@@ -60,6 +61,9 @@ TABLE = 5
 
 UNIT = np.float32(1 / 255)
 REST = np.float32(1 / 255 - float(UNIT))
+
+PAIRED = 224
+"""Columns of a run from which bfloat16 is written in pairs of vectors: 17 % faster if planar, slower in patches of 14."""
 
 Emit = static("Emit", "form", "dtype")
 
@@ -204,7 +208,15 @@ def _item_bytes(emit):
 
 @helper
 def _put(emit, row, x, out, constants):
+    """Write 16 columns."""
     store(out + x * _item_bytes(emit), _as_dtype(emit, load_u8x16(row + x), constants))
+
+
+@helper
+def _put_pair(emit, row, x, out, constants):
+    """Write 32 columns as bfloat16 with one store."""
+    first, second = _value(emit, load_u8x16(row + x), constants), _value(emit, load_u8x16(row + x + 16), constants)
+    store(out + 2 * x, f32_pair_to_bf16(first, second))
 
 
 @helper
@@ -214,9 +226,17 @@ def _emit_run(emit, row, count, out, constants):
     The first one does too where the run starts in the middle of a vector's length: a store across two cache lines
     takes several times as long as one inside a line.
     """
-    x = np.intp(-out & (16 * _item_bytes(emit) - 1)) // _item_bytes(emit)
+    item = _item_bytes(emit)
+    x = np.intp(-out & (16 * item - 1)) // item
     if x:
         _put(emit, row, np.intp(0), out, constants)
+    if emit.dtype == BFLOAT16 and count >= PAIRED:
+        if (out + 2 * x) & 32:
+            _put(emit, row, x, out, constants)
+            x += 16
+        while x + 32 <= count:
+            _put_pair(emit, row, x, out, constants)
+            x += 32
     while x + 64 <= count:
         _put(emit, row, x, out, constants)
         _put(emit, row, x + 16, out, constants)

@@ -430,6 +430,18 @@ def f32_to_bf16(typing, value):
 
 
 @intrinsic
+def f32_pair_to_bf16(typing, first, second):
+    """Two vectors of float32 lanes -> one of bfloat16 bits, as `f32_to_bf16`: one shuffle and one store for both."""
+    words, result = Vector("i", 32, first.lanes), Vector("i", 16, 2 * first.lanes)
+
+    def generate(context, builder, signature, args):
+        halves = [builder.bitcast(_nearest_bf16(builder, value, words), result.ir) for value in args]
+        return _shuffle(builder, *halves, range(1, 4 * first.lanes, 2))
+
+    return result(first, second), generate
+
+
+@intrinsic
 def round_to_bf16(typing, value):
     """float32 lanes -> float32 lanes that bfloat16 can hold, nearest, half away from zero; finite values only."""
     words = Vector("i", 32, value.lanes)
