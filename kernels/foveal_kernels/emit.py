@@ -43,7 +43,6 @@ from .static import static
 
 # Output dtypes.
 FLOAT32, BFLOAT16, UINT8 = range(3)
-ITEM_BYTES = (4, 2, 1)
 
 # Arithmetic forms. Constants of a channel are (a, r, s, k) in float32; r + s is a divisor's reciprocal in two parts.
 COPY = 0
