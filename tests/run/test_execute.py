@@ -128,6 +128,16 @@ def test_out_may_not_lie_over_an_image(pre):
     pre([IMAGE, image], out=memory[100:148])
 
 
+def test_out_may_not_lie_over_one_channel_of_an_image(pre):
+    memory = np.zeros((400, 1176), np.float32)
+    planes = memory.view(np.uint8).reshape(-1)[: 3 * 60 * 8000].reshape(3, 60, 8000)[:, :, :90]
+    last_plane = memory[210:234]
+    assert np.shares_memory(planes[2], last_plane)
+    assert not np.shares_memory(planes[:2], last_plane)
+    with pytest.raises(OutputError, match=r"^out shares memory with image 0$"):
+        pre(planes, out=last_plane, input_data_format="channels_first")
+
+
 def test_more_memory_than_there_is():
     plan = foveal.Preprocessor.from_spec("qwen2_vl").plan([IMAGE])
     huge = msgspec.structs.replace(plan, shape=(1 << 50, 1176))

@@ -24,7 +24,7 @@ from foveal_kernels import target
 from foveal_kernels import view as kernels
 from foveal_kernels.emit import layout_words
 from foveal_kernels.resample import Dot, Weights
-from foveal_kernels.source import Source
+from foveal_kernels.source import Source, is_interleaved, row_bytes
 from foveal_kernels.view import Canvas, Emitter, Scratch
 from foveal_kernels.weights import DIGITS, digits_needed
 
@@ -137,9 +137,10 @@ class _Image(NamedTuple):
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
     """Whether an array that is an image and an output array may share bytes; its rows are evenly spaced."""
-    row = pixels.width * abs(pixels.step)
     ends = (int(pixels.rows[0]), int(pixels.rows[-1]))
-    first, last = min(ends) - (row if pixels.step < 0 else 0), max(ends) + row
+    across = (pixels.width - 1) * pixels.step
+    first = min(ends) + min(across, 0)
+    last = max(ends) + max(across, 0) + max(*pixels.channels, pixels.alpha or 0) + 1
     start = int(out.ctypes.data)
     return first < start + out.nbytes and start < last
 
@@ -315,15 +316,11 @@ def _vertical_first(
     source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
 ) -> None:
     dot, horizontal, vertical, _, span = passes
-    staged = 0 if _is_interleaved(source) and (source.width - 1) * source.step + 3 >= kernels.VECTOR else span
+    readable = is_interleaved.py_func(source) and row_bytes.py_func(source) >= kernels.VECTOR
+    staged = 0 if readable else span
     size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, *_canvas_numbers(where))
     memory = Scratch(*scratch(size, 2 * kernels.BLOCK + len(source.rows)))
     kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
-
-
-def _is_interleaved(source: Source) -> bool:
-    order = (source.red, source.green, source.blue) == (0, 1, 2)
-    return source.opaque and order and source.step in (3, 4)
 
 
 def _source(pixels: Pixels) -> Source:
