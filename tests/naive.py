@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-SUPPORT = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}
+SUPPORT = {"box": 0.5, "bilinear": 1.0, "hamming": 1.0, "bicubic": 2.0, "lanczos": 3.0}
 
 
 # ---- weights
@@ -12,6 +12,11 @@ SUPPORT = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}
 
 def filter_value(kind, x):
     """One filter at one place, in float64."""
+    if kind == "box":
+        return 1.0 if -0.5 < x <= 0.5 else 0.0
+    if kind == "hamming":
+        window = float(np.float32(0.54)) + float(np.float32(0.46)) * math.cos(x * math.pi)
+        return sinc(abs(x)) * window if abs(x) < 1 and x else float(x == 0)
     if kind == "lanczos":
         return sinc(x) * sinc(x / 3) if -3 <= x < 3 else 0.0
     x = abs(x)
@@ -130,3 +135,101 @@ def merge_patches(x, side, merge, temporal):
     x = x.reshape(3, down, merge, side, across, merge, side).transpose(1, 4, 2, 5, 0, 3, 6)
     x = np.repeat(x[:, :, :, :, :, None], temporal, axis=5)
     return x.reshape(down * across * merge * merge, -1)
+
+
+def allotted(x, size, around):
+    """(3, H, W) in the top left corner of (3, *size)."""
+    out = np.full((3, *size), around, x.dtype)
+    out[:, : x.shape[1], : x.shape[2]] = x
+    return out
+
+
+def pixels(x):
+    """(3, H, W) -> (H, W, 3)."""
+    return x.transpose(1, 2, 0)
+
+
+def channels_last_patches(x, side):
+    """(3, H, W) -> (patches, side * side * 3), raster order."""
+    return tiles(x, side).transpose(0, 2, 3, 1).reshape(-1, 3 * side * side)
+
+
+# ---- windows
+
+
+def window(image, box, border=(0, 0, 0)):
+    """Cut (top, left, height, width) out of an image; a border of one colour where it reaches over the edges."""
+    top, left, height, width = box
+    rows, columns = np.arange(top, top + height), np.arange(left, left + width)
+    inside = (rows >= 0) & (rows < image.shape[0]), (columns >= 0) & (columns < image.shape[1])
+    out = np.empty((height, width, 3), np.uint8)
+    out[:] = border
+    out[np.ix_(*inside)] = image[np.ix_(rows[inside[0]], columns[inside[1]])]
+    return out
+
+
+# ---- nearest, and torch's float32 interpolation
+
+
+def nearest_samples(length, size, reference):
+    """Return the source sample of each output sample."""
+    if reference == "torchvision":
+        scale = np.float32(length) / np.float32(size)
+        return [min(int(np.float32(i + 0.5) * scale), length - 1) for i in range(size)]
+    samples, place = [], length / size * 0.5
+    for _ in range(size):
+        samples.append(int(place))
+        place += length / size
+    return samples
+
+
+def fused(x, y, z):
+    """x * y + z in float32, rounded once: float64 holds the product, and the sum is rounded to odd before the end."""
+    product, z = np.multiply(x, y, dtype=np.float64), np.asarray(z, np.float64)
+    total = product + z
+    part = total - product
+    rest = (product - (total - part)) + (z - part)
+    even = total.view(np.int64) % 2 == 0
+    total = np.where(even & (rest != 0), np.nextafter(total, np.copysign(np.inf, rest)), total)
+    return total.astype(np.float32)
+
+
+def linear_axis(length, size):
+    """Return first and second samples, and the float32 weights of both."""
+    scale = np.float32(length) / np.float32(size)
+    places = np.maximum(fused(scale, np.arange(size, dtype=np.float32) + np.float32(0.5), np.float32(-0.5)), 0)
+    first = np.minimum(np.floor(places).astype(int), length - 1)
+    weights = np.clip(places - first.astype(np.float32), 0, 1).astype(np.float32)
+    return first, np.minimum(first + 1, length - 1), np.float32(1) - weights, weights
+
+
+def linear(image, size):
+    """Interpolate with two taps an axis in float32, as torch does on one thread, and round to bytes."""
+    pixels = image.astype(np.float32)
+    above, below, top, bottom = (x[:, None] for x in linear_axis(image.shape[0], size[0]))
+    before, behind, left, right = (x[None, :] for x in linear_axis(image.shape[1], size[1]))
+    value = pixels[above, behind] * (top * right)[..., None]
+    value = fused(pixels[above, before], (top * left)[..., None], value)
+    value = fused(pixels[below, before], (bottom * left)[..., None], value)
+    value = fused(pixels[below, behind], (bottom * right)[..., None], value)
+    return np.clip(np.rint(value), 0, 255).astype(np.uint8)
+
+
+def fixed_taps_axis(values, size, axis):
+    """One axis of a cubic at a whole ratio: the sample in the middle, or the four around it."""
+    values = np.moveaxis(values, axis, 0)
+    length = values.shape[0]
+    ratio = length // size
+    middle = np.arange(size) * ratio + (ratio - 1) // 2
+    if ratio % 2:
+        out = values[middle]
+    else:
+        outer, inner = np.float32(-0.09375), np.float32(0.59375)
+        first, second, third, fourth = (values[np.clip(middle + tap, 0, length - 1)] for tap in (-1, 0, 1, 2))
+        out = fused(fourth, outer, fused(third, inner, fused(first, outer, second * inner)))
+    return np.moveaxis(out, 0, axis)
+
+
+def fixed_taps(values, size):
+    """(3, height, width) float32 -> (3, *size), width first, as torch's bicubic without antialias."""
+    return fixed_taps_axis(fixed_taps_axis(values, size[1], 2), size[0], 1)

@@ -1,35 +1,56 @@
 """What the documents say about the program is what the program does."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
+import pytest
+from msgspec.structs import fields
 from typer.testing import CliRunner
 
+import foveal
 from foveal.cli import app
-from foveal.spec import names, schema
+from foveal.spec import names, schema, steps, tokens
+from foveal.spec.values import CONVERSIONS
 
 ROOT = Path(__file__).parent.parent
+DOCUMENTS = [path for folder in (".", "docs") for path in sorted((ROOT / folder).glob("*.md"))]
 README = (ROOT / "README.md").read_text()
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+ADDING = (ROOT / "docs" / "adding_a_model.md").read_text()
+COMMAND = re.compile(r"\n\$ foveal (.*)\n((?:.*\n)*?)```\n")
 
 
 def section(document, title):
-    return document.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    """Return what stands under a heading, up to the next heading of any level."""
+    return re.search(rf"\n#+ {re.escape(title)}\n(.*?)(?=\n#+ |\Z)", document, re.DOTALL)[1]
 
 
-def test_readme_shows_what_plan_prints():
-    (words, shown) = re.search(r"\n\$ foveal (.*)\n((?:.*\n)*?)```\n", README).groups()
-    assert CliRunner().invoke(app, words.split()).stdout == shown
+def first_column(document, title, table=0):
+    """Return the names in the first column of a table under a heading."""
+    rows = re.split(r"\n\|[-| ]+\|\n", section(document, title))[1 + table].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in rows.splitlines() if row.startswith("|")]
+    return [name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
+
+
+def printed(words):
+    return CliRunner().invoke(app, words.split()).stdout
+
+
+def keys(*structs):
+    return {field.encode_name for struct in structs for field in fields(struct)}
+
+
+@pytest.mark.parametrize(("words", "shown"), COMMAND.findall(README))
+def test_readme_shows_what_commands_print(words, shown):
+    assert printed(words) == shown
 
 
 def test_readme_lists_every_model_and_every_command():
-    assert re.findall(r"^\| `(\w+)` \|", section(README, "Models"), re.MULTILINE) == sorted(names(), key=_in_table)
+    assert re.findall(r"^\| `(\w+)` \|", section(README, "Models"), re.MULTILINE) == names()
     listed = re.findall(r"^foveal (\w+)", section(README, "On the command line"), re.MULTILINE)
     assert listed == [command.callback.__name__ for command in app.registered_commands]
-
-
-def _in_table(name):
-    return section(README, "Models").index(f"| `{name}` |")
 
 
 def test_readme_lists_every_environment_variable():
@@ -38,9 +59,114 @@ def test_readme_lists_every_environment_variable():
     assert listed == set(re.findall(r"\bFOVEAL_[A-Z_]+\b", sources))
 
 
-def test_contributing_lists_every_section_and_op_of_a_spec():
-    listed = re.findall(r"^\| (`.*?) \|", section(CONTRIBUTING, "A spec's YAML"), re.MULTILINE)
-    keys = re.findall(r"`(\w+)`", ", ".join(listed))
-    ops = [step.__struct_config__.tag for step in schema.Step.__subclasses__()]
-    expected = [*schema.Spec.__struct_fields__, "fields", "constants", *ops]
-    assert sorted(keys) == sorted(set(expected) - {"reference"})
+def test_generated_tables_are_up_to_date():
+    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    text = path.read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        file, _, anchor = target.partition("#")
+        linked = path.parent / file if file else path
+        assert linked.exists(), target
+        if anchor:
+            assert anchor in map(_anchor, re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE)), target
+
+
+def _anchor(heading):
+    return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+
+
+# ---- adding_a_model.md
+
+
+LANGUAGE = {
+    ("Sections", 0): keys(schema.Spec, schema.Fields) - keys(schema.Fields) - {"reference"} | {"fields", "constants"},
+    ("Values", 0): set(CONVERSIONS),
+    ("`match`", 0): keys(schema.Match),
+    ("`fields`", 0): keys(schema.Fields),
+    ("`image`", 0): keys(schema.Image),
+    ("Views and stages", 0): keys(schema.View),
+    ("Keys of these rules", 0): keys(
+        *steps.Op.__subclasses__(), *steps.CanvasRule.__subclasses__(), *steps.WindowsRule.__subclasses__()
+    ),
+    ("`normalize`", 0): keys(schema.Normalize),
+    ("`batch`", 0): keys(schema.Batch),
+    ("`tokens`", 0): keys(tokens.Tokens),
+    ("The template", 0): keys(tokens.Node),
+    ("The template", 1): set(get_args(tokens.Number)),
+    ("`tensors`", 0): keys(schema.Tensor) - {"name"},
+    ("`tensors`", 1): set(get_args(schema.Value)),
+    ("`limits` and `wire`", 0): {f"limits.{key}" for key in keys(schema.Limits)}
+    | {f"wire.{key}" for key in keys(schema.Wire)},
+}
+
+
+@pytest.mark.parametrize(("title", "table"), LANGUAGE)
+def test_every_word_of_the_language_is_described_once(title, table):
+    listed = first_column(ADDING, title, table)
+    assert sorted(listed) == sorted(LANGUAGE[title, table])
+
+
+def words_of(struct, key):
+    """Return the words among which a key of a struct chooses."""
+    kind = next(field.type for field in fields(struct) if field.encode_name == key)
+    return {word for part in (kind, *get_args(kind)) for word in get_args(part) if isinstance(word, str)}
+
+
+@pytest.mark.parametrize(
+    ("title", "struct", "key"),
+    [
+        ("`batch`", schema.Batch, "join"),
+        ("`batch`", schema.Batch, "flat_list"),
+        ("Views and stages", schema.View, "when"),
+        ("`normalize`", schema.Normalize, "compute"),
+        ("`tensors`", schema.Tensor, "join"),
+        ("`tensors`", schema.Tensor, "dtype"),
+        ("Keys of these rules", steps.Resize, "method"),
+        ("Keys of these rules", steps.Resize, "filter"),
+        ("Keys of these rules", steps.PadToCanvas, "anchor"),
+        ("Keys of these rules", steps.CenterCrop, "odd_pad"),
+        ("Keys of these rules", steps.ClosestAspectRatio, "order"),
+        ("`limits` and `wire`", schema.Wire, "engines"),
+    ],
+)
+def test_every_choice_is_described(title, struct, key):
+    row = re.search(rf"^\| (?:.*[`.])?{key}`.*$", section(ADDING, title), re.MULTILINE)[0]
+    words = words_of(struct, key)
+    assert words
+    assert {word for word in words if f"`{word}`" not in row} == set()
+
+
+@pytest.fixture
+def sparrow(tmp_path, monkeypatch):
+    """Return the file of the spec that the document shows, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "sparrow.yaml"
+    file.write_text(re.search(r"```yaml\n(.*?)```", ADDING, re.DOTALL)[1])
+    return file
+
+
+def test_the_example_is_a_spec(sparrow):
+    assert foveal.Preprocessor.from_spec(sparrow.name).plan(480, 640).features == 64
+    ((words, shown),) = COMMAND.findall(ADDING)
+    assert printed(words) == shown
+
+
+def test_the_example_is_found_by_its_name_and_by_checkpoints(sparrow, monkeypatch):
+    monkeypatch.setenv("FOVEAL_SPECS", str(sparrow.parent))
+    assert foveal.Preprocessor.from_spec("sparrow").name == "sparrow"
+    checkpoint = sparrow.parent / "Sparrow-1B"
+    checkpoint.mkdir()
+    (checkpoint / "preprocessor_config.json").write_text('{"image_processor_type": "SparrowImageProcessor"}')
+    assert foveal.Preprocessor.from_pretrained(checkpoint).name == "sparrow"
+
+
+def test_the_mistake_in_the_example_is_named_as_shown(sparrow):
+    sparrow.write_text(sparrow.read_text().replace("patch: $patch, channels", "pacth: $patch, channels"))
+    with pytest.raises(foveal.SpecError) as error:
+        foveal.Preprocessor.from_spec(sparrow.name)
+    assert f"    {error.value}\n" in ADDING

@@ -17,7 +17,7 @@ def test_there_are_notebooks():
 def test_notebook_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=60, kernel_name="python3", resources=resources).execute()
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

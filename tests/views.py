@@ -1,5 +1,9 @@
 """One view from arrays, run into guarded memory: for the tests of kernels."""
 
+import ctypes
+import mmap
+
+import msgspec
 import numpy as np
 
 from foveal.media.pixels import Pixels
@@ -22,17 +26,66 @@ def pixels_of(array, background=(255, 255, 255)):
     return Pixels(height, width, rows, array.strides[1], offsets, alpha, background, array)
 
 
+def guarded_pixels(image, step=3, at_end=True):
+    """An image of 3 channels whose rows touch memory that must not be read: behind them, or before them."""
+    height, width, _ = image.shape
+    used, page = (width - 1) * step + 3, mmap.PAGESIZE
+    pages = -(-used // page)
+    pitch = (pages + 1) * page
+    memory = np.frombuffer(mmap.mmap(-1, height * pitch), np.uint8)
+    rows = memory.ctypes.data + np.arange(height, dtype=np.int64) * pitch + (pages * page - used if at_end else page)
+    for y, row in enumerate(rows - memory.ctypes.data):
+        for channel in range(3):
+            memory[row + channel : row + used : step] = image[y, :, channel]
+        _forbid(memory.ctypes.data + y * pitch + (pages * page if at_end else 0), page)
+    return Pixels(height, width, rows.view(np.uint64), step, (0, 1, 2), None, (255, 255, 255), memory)
+
+
+def _forbid(address, size):
+    """Forbid all access to whole pages: it ends the process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), 0) == 0
+
+
 def view_of(
-    size, *, filter="bicubic", vertical_first=False, crop=None, canvas=None, place=(0, 0), fill=(0, 0, 0), pack=None
+    size,
+    *,
+    reads="image",
+    window=None,
+    border=(0, 0, 0),
+    filter="bicubic",
+    method="antialias",
+    vertical_first=False,
+    crop=None,
+    canvas=None,
+    place=(0, 0),
+    fill=(0, 0, 0),
+    pack=None,
 ):
-    """A view with everything at its simplest unless said."""
+    """A view with everything at its simplest unless said; where no window is, `run` takes the whole image."""
     crop = crop or Box(0, 0, *size)
-    canvas = Size(*(canvas or (crop.height, crop.width)))
-    return View("view", Size(*size), filter, vertical_first, crop, canvas, place, fill, pack or Pack("planar"), 0)
+    return View(
+        name="view",
+        reads=reads,
+        window=window and Box(*window),
+        border=border,
+        resized=Size(*size),
+        filter=filter,
+        method=method,
+        vertical_first=vertical_first,
+        crop=crop,
+        canvas=Size(*(canvas or (crop.height, crop.width))),
+        place=place,
+        fill=fill,
+        pack=pack or Pack("planar"),
+        offset=0,
+    )
 
 
 def run(view, pixels, *, reference="pillow", normalization=CLIP, dtype="uint8", bands=None, digits=None):
     """Run a view into poisoned memory with guard zones; the guards must stay as they were."""
+    if view.window is None:
+        view = msgspec.structs.replace(view, window=Box(0, 0, pixels.height, pixels.width))
     elements = 3 * view.canvas.height * view.canvas.width * view.pack.temporal
     size = elements * DTYPES[dtype].itemsize
     memory = np.full(size + 2 * GUARD, POISON, np.uint8)

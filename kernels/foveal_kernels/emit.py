@@ -7,10 +7,15 @@ differ in three small tables and a run length, so one function writes them all, 
 Rows of a patch, and patches of a merge block, follow one another in the output. They are therefore emitted together,
 one after the other and one copy after the other, so that memory is written from front to back. Measured on Zen 4:
 144 MB take 5.3 ms as one stream of stores and 17.5 ms as two that alternate; a 12 MP image as patches of 14 in blocks
-of 2x2 takes 31 ms in memory order and 40 ms one row of patches after the other.
+of 2x2 takes 31 ms in memory order and 40 ms one row of patches after the other. Rows that are no whole number of
+vectors are written a little too long, and what is too much is overwritten by the row that follows. To put the rows
+together first, so that all vectors are whole, takes twice as long: those stores wait in line behind the ones to memory.
 
-The function is compiled once for each (form, dtype) and called through its C address: kernels that resample then need
-no variant of their own for each, so the number of compiled kernels is a sum and not a product.
+Where the channels of a pixel are neighbours, the layout is interleaved: a run is then three times as many values, all
+of them in memory order, with the constants of the channels in turn.
+
+The function is compiled once for each (form, dtype, interleaved) and called through its C address: kernels that
+resample then need no variant of their own for each, so the number of compiled kernels is a sum and not a product.
 """
 
 from typing import Any, NamedTuple
@@ -21,15 +26,23 @@ from numba.core.extending import overload
 
 from .compile import OPTIONS, callback, helper
 from .simd import (
+    U8x16,
+    U8x64,
     f32_pair_to_bf16,
     f32_to_bf16,
+    f32_to_f16,
+    f32_to_f16_portable,
     fused_multiply_add,
+    join_lanes,
+    load_f32x16,
     load_u8,
     load_u8x16,
+    load_u8x64,
     load_u16,
     load_u32,
     load_word,
     multiply_f32,
+    pair_shuffler,
     round_to_bf16,
     spread_f32x16,
     store,
@@ -42,7 +55,7 @@ from .simd import (
 from .static import static
 
 # Output dtypes.
-FLOAT32, BFLOAT16, UINT8 = range(3)
+FLOAT32, BFLOAT16, UINT8, FLOAT16 = range(4)
 
 # Arithmetic forms. Constants of a channel are (a, r, s, k) in float32; r + s is a divisor's reciprocal in two parts.
 COPY = 0
@@ -64,7 +77,8 @@ REST = np.float32(1 / 255 - float(UNIT))
 PAIRED = 224
 """Columns of a run from which bfloat16 is written as pairs: 17 % faster for planar images, slower for patches of 14."""
 
-Emit = static("Emit", "form", "dtype")
+Emit = static("Emit", "form", "dtype", "interleaved", "f16c")
+"""Compile-time constants: `f16c` says whether float16 is converted in hardware."""
 
 # Words of a layout, read by `emit_rows`: see `layout_words`.
 PLANE, SIDE, STEP, RUN, RUNS, GROUP, COLUMNS, CHANNELS, COPIES, GAP, CONSTANTS, VALUES = range(12)
@@ -88,11 +102,11 @@ def layout_words(plane, side, step, run, group, columns, channels, copies, gap, 
     columns : int64[runs]
         Byte offset of the first column of each run, ``C``.
     channels : int64[3]
-        Byte offset of each channel, ``A``.
+        Byte offset of each channel, ``A``; not read where the layout is interleaved.
     copies, gap : int
-        How often a value is written, and the bytes between.
-    constants : float32[3, 4]
-        Of the arithmetic form, see above.
+        How often a value is written, and the bytes between; not read where the layout is interleaved.
+    constants : float32[3, 4] or float32[4, 18]
+        Of the arithmetic form, see above; those of `interleaved_constants` where the layout is interleaved.
     values : dtype[3, 256]
         The value of every byte of every channel.
 
@@ -105,9 +119,14 @@ def layout_words(plane, side, step, run, group, columns, channels, copies, gap, 
     return np.array([*numbers, constants.ctypes.data, values.ctypes.data], np.int64)
 
 
-def band_bytes(plane, band, side):
-    """Return the bytes of a band of canvas rows, and of the room behind it where a patch is put together."""
-    return 3 * plane * band + 3 * side * side + 64
+def interleaved_constants(constants):
+    """Return float32[3, 4] as float32[4, 18]: each constant of the channels in turn, from which any 16 are a vector."""
+    return np.ascontiguousarray(np.tile(constants.T, 6))
+
+
+def band_bytes(plane, band):
+    """Return the bytes of a band of canvas rows; up to 15 bytes of a plane behind the row's width are read."""
+    return 3 * plane * band
 
 
 class Constants(NamedTuple):
@@ -119,6 +138,14 @@ class Constants(NamedTuple):
     k: Any
     unit: Any
     rest: Any
+
+
+class Turns(NamedTuple):
+    """The constants of three vectors that follow one another, channels in turn."""
+
+    first: Constants
+    second: Constants
+    third: Constants
 
 
 @helper
@@ -192,6 +219,9 @@ def _compile_as_dtype(emit, x, constants):
         return lambda emit, x, constants: x
     if emit.dtype == BFLOAT16:
         return lambda emit, x, constants: f32_to_bf16(_value(emit, x, constants))
+    if emit.dtype == FLOAT16:
+        chosen = f32_to_f16 if emit.f16c else f32_to_f16_portable
+        return lambda emit, x, constants: chosen(_value(emit, x, constants))
     return lambda emit, x, constants: _value(emit, x, constants)
 
 
@@ -199,10 +229,40 @@ def _compile_as_dtype(emit, x, constants):
 def _item_bytes(emit):
     if emit.dtype == FLOAT32:
         return 4
-    return 2 if emit.dtype == BFLOAT16 else 1
+    return 1 if emit.dtype == UINT8 else 2
 
 
-# ---- one run
+# ---- constants
+
+
+@helper
+def _spread(address):
+    return spread_f32x16(np.uint32(load_u32(address)).view(np.float32))
+
+
+@helper
+def _constants_of(address):
+    """Read the constants of one channel."""
+    a, r = _spread(address), _spread(address + 4)
+    s, k = _spread(address + 8), _spread(address + 12)
+    return Constants(a, r, s, k, spread_f32x16(UNIT), spread_f32x16(REST))
+
+
+@helper
+def _constants_from(address):
+    """Read those of 16 values, channels in turn, from the first value's on."""
+    a, r = load_f32x16(address), load_f32x16(address + 72)
+    s, k = load_f32x16(address + 144), load_f32x16(address + 216)
+    return Constants(a, r, s, k, spread_f32x16(UNIT), spread_f32x16(REST))
+
+
+@helper
+def _turns_of(address):
+    """Read those of 16 pixels: after 16 values the channels have moved on by one."""
+    return Turns(_constants_from(address), _constants_from(address + 4), _constants_from(address + 8))
+
+
+# ---- one run of one channel
 
 
 @helper
@@ -219,13 +279,13 @@ def _put_pair(emit, row, x, out, constants):
 
 
 @helper
-def _emit_run(emit, row, count, out, constants):
+def _emit_run(emit, row, count, out, address):
     """At least 16 columns; the last vector overlaps the one before, so that nothing outside the run is written.
 
     The first one does too where the run starts in the middle of a vector's length: a store across two cache lines
     takes several times as long as one inside a line.
     """
-    item = _item_bytes(emit)
+    item, constants = _item_bytes(emit), _constants_of(address)
     x = np.intp(-out & (16 * item - 1)) // item
     if x:
         _put(emit, row, np.intp(0), out, constants)
@@ -249,60 +309,195 @@ def _emit_run(emit, row, count, out, constants):
 
 
 @helper
-def _look_up_run(emit, row, count, out, values):
-    """Any number of columns, from the table."""
-    for x in range(count):
-        byte = np.intp(load_u8(row + x))
-        at = out + x * _item_bytes(emit)
-        if emit.dtype == FLOAT32:
-            store_u32(at, load_u32(values + 4 * byte))
-        elif emit.dtype == BFLOAT16:
-            store_u16(at, load_u16(values + 2 * byte))
-        else:
-            store_u8(at, load_u8(values + byte))
+def _end_of_rows(row, pitch, run):
+    """Read the last 16 columns of two rows that follow one another in the output, ``run`` columns each, 8 to 16."""
+    return join_lanes(load_u8x16(row - pitch + 2 * run - 16), load_u8x16(row + run - 16), 16 - run)
 
 
 @helper
-def _join_rows(data, plane, run, count, out):
-    """Put the runs of ``count`` rows one after another, for each channel; up to 15 bytes behind are written too."""
-    for channel in range(3):
-        row = data + channel * plane
-        for _ in range(count):
-            for x in range(0, run, 16):
-                store(out + x, load_u8x16(row + x))
-            row += 3 * plane
-            out += run
+def _emit_short_rows(emit, row, pitch, run, rows, out, address):
+    """Two or more rows of 8 to 16 columns, ``pitch`` bytes apart, that follow one another in the output.
+
+    One vector each; what is behind a row's end is overwritten by the row below, and the last vector ends with its row.
+    """
+    item, constants = _item_bytes(emit), _constants_of(address)
+    for _ in range(rows - 1):
+        _put(emit, row, np.intp(0), out, constants)
+        row += pitch
+        out += run * item
+    store(out + (run - 16) * item, _as_dtype(emit, _end_of_rows(row, pitch, run), constants))
+
+
+@helper
+def _look_up(emit, address, out, values):
+    """Write the value of one byte, from the table."""
+    byte = np.intp(load_u8(address))
+    if emit.dtype == FLOAT32:
+        store_u32(out, load_u32(values + 4 * byte))
+    elif emit.dtype == UINT8:
+        store_u8(out, load_u8(values + byte))
+    else:
+        store_u16(out, load_u16(values + 2 * byte))
+
+
+@helper
+def _look_up_run(emit, row, count, out, values):
+    """Any number of columns, from the table."""
+    for x in range(count):
+        _look_up(emit, row + x, out + x * _item_bytes(emit), values)
+
+
+# ---- one run of interleaved channels
+
+
+def _interleaver(vector, part):
+    """Two shuffles that interleave channels: red and green, then those and blue; a third of the pixels' bytes."""
+    lanes = vector.lanes
+    places = [divmod(part * lanes + i, 3) for i in range(lanes)]
+    first = pair_shuffler(vector, [pixel + lanes * (channel == 1) for pixel, channel in places])
+    return first, pair_shuffler(vector, [lanes + p[0] if p[1] == 2 else i for i, p in enumerate(places)])
+
+
+_pair_0, _third_0 = _interleaver(U8x16, 0)
+_pair_1, _third_1 = _interleaver(U8x16, 1)
+_pair_2, _third_2 = _interleaver(U8x16, 2)
+_long_pair_0, _long_third_0 = _interleaver(U8x64, 0)
+_long_pair_1, _long_third_1 = _interleaver(U8x64, 1)
+_long_pair_2, _long_third_2 = _interleaver(U8x64, 2)
+
+
+@helper
+def _store_pixels(emit, red, green, blue, out, turns):
+    """Write 16 pixels, 3 vectors."""
+    size = 16 * _item_bytes(emit)
+    store(out, _as_dtype(emit, _third_0(_pair_0(red, green), blue), turns.first))
+    store(out + size, _as_dtype(emit, _third_1(_pair_1(red, green), blue), turns.second))
+    store(out + 2 * size, _as_dtype(emit, _third_2(_pair_2(red, green), blue), turns.third))
+
+
+@helper
+def _put_pixels(emit, data, plane, x, out, turns):
+    """Write 16 pixels of a row whose channels are ``plane`` bytes apart."""
+    red, green, blue = load_u8x16(data + x), load_u8x16(data + plane + x), load_u8x16(data + 2 * plane + x)
+    _store_pixels(emit, red, green, blue, out + 3 * x * _item_bytes(emit), turns)
+
+
+@helper
+def _copy_pixels(data, plane, x, out):
+    """Write 64 pixels as bytes."""
+    red, green, blue = load_u8x64(data + x), load_u8x64(data + plane + x), load_u8x64(data + 2 * plane + x)
+    at = out + 3 * x
+    store(at, _long_third_0(_long_pair_0(red, green), blue))
+    store(at + 64, _long_third_1(_long_pair_1(red, green), blue))
+    store(at + 128, _long_third_2(_long_pair_2(red, green), blue))
+
+
+@helper
+def _emit_pixels(emit, data, plane, count, out, address):
+    """At least 16 pixels; as in `_emit_run`, the first and the last ones overlap their neighbours.
+
+    Stores are aligned from pixel x on if 3 x elements lead to a multiple of the vector's length. Modulo 16, a product
+    with 11 is a division by 3; modulo 64, one with 43.
+    """
+    item = _item_bytes(emit)
+    if emit.dtype == UINT8 and count >= 64:
+        x = 43 * np.intp(-out & 63) & 63
+        if x:
+            _copy_pixels(data, plane, np.intp(0), out)
+        while x < count:
+            x = min(x, count - 64)
+            _copy_pixels(data, plane, x, out)
+            x += 64
+        return
+    turns = _turns_of(address)
+    x = 11 * (np.intp(-out & (16 * item - 1)) // item) & 15
+    if x:
+        _put_pixels(emit, data, plane, np.intp(0), out, turns)
+    while x < count:
+        x = min(x, count - 16)
+        _put_pixels(emit, data, plane, x, out, turns)
+        x += 16
+
+
+@helper
+def _emit_short_pixels(emit, data, plane, run, rows, out, address):
+    """Two or more rows of a patch, as in `_emit_short_rows`."""
+    turns = _turns_of(address)
+    step, pitch = 3 * run * _item_bytes(emit), 3 * plane
+    for _ in range(rows - 1):
+        _put_pixels(emit, data, plane, np.intp(0), out, turns)
+        data += pitch
+        out += step
+    red, green = _end_of_rows(data, pitch, run), _end_of_rows(data + plane, pitch, run)
+    blue = _end_of_rows(data + 2 * plane, pitch, run)
+    _store_pixels(emit, red, green, blue, out + step - 48 * _item_bytes(emit), turns)
+
+
+@helper
+def _look_up_pixels(emit, data, plane, count, out, values):
+    """Any number of pixels, from the table."""
+    item = _item_bytes(emit)
+    for x in range(count):
+        for channel in range(3):
+            at = out + (3 * x + channel) * item
+            _look_up(emit, data + channel * plane + x, at, values + channel * 256 * item)
 
 
 # ---- rows
 
 
 @helper
-def _constants_of(address):
-    a, r = _spread(address), _spread(address + 4)
-    s, k = _spread(address + 8), _spread(address + 12)
-    return Constants(a, r, s, k, spread_f32x16(UNIT), spread_f32x16(REST))
+def _is_looked_up(emit, run, rows):
+    """Whether values come from the table because no vector can be written."""
+    return emit.form == TABLE or run < 8 or (run < 16 and rows == 1)
+
+
+def _emit_block(emit, layout, data, plane, run, rows, out):
+    """Write ``run`` columns of canvas rows, a patch's or only one, which follow one another in the output."""
+    raise NotImplementedError("compiled code only")
 
 
 @helper
-def _spread(address):
-    return spread_f32x16(np.uint32(load_u32(address)).view(np.float32))
-
-
-@helper
-def _emit_block(emit, layout, data, pitch, count, out):
-    """Write ``count`` columns of each channel, ``pitch`` bytes apart, and their copies."""
+def _emit_planes(emit, layout, data, plane, run, rows, out):
+    """Channel after channel, and their copies."""
     channels, gap = load_word(layout + 8 * CHANNELS), load_word(layout + 8 * GAP)
     constants, values = load_word(layout + 8 * CONSTANTS), load_word(layout + 8 * VALUES)
+    pitch, step = 3 * plane, run * _item_bytes(emit)
     for channel in range(3):
         at = out + load_word(channels + 8 * channel)
         for _ in range(load_word(layout + 8 * COPIES)):
-            if emit.form == TABLE or count < 16:
-                _look_up_run(emit, data, count, at, values + channel * 256 * _item_bytes(emit))
+            if _is_looked_up(emit, run, rows):
+                table = values + channel * 256 * _item_bytes(emit)
+                for y in range(rows):
+                    _look_up_run(emit, data + y * pitch, run, at + y * step, table)
+            elif rows > 1 and run <= 16:
+                _emit_short_rows(emit, data, pitch, run, rows, at, constants + 16 * channel)
             else:
-                _emit_run(emit, data, count, at, _constants_of(constants + 16 * channel))
+                for y in range(rows):
+                    _emit_run(emit, data + y * pitch, run, at + y * step, constants + 16 * channel)
             at += gap
-        data += pitch
+        data += plane
+
+
+@helper
+def _emit_interleaved(emit, layout, data, plane, run, rows, out):
+    """Pixel after pixel."""
+    constants, values = load_word(layout + 8 * CONSTANTS), load_word(layout + 8 * VALUES)
+    pitch, step = 3 * plane, 3 * run * _item_bytes(emit)
+    if _is_looked_up(emit, run, rows):
+        for y in range(rows):
+            _look_up_pixels(emit, data + y * pitch, plane, run, out + y * step, values)
+    elif rows > 1 and run <= 16:
+        _emit_short_pixels(emit, data, plane, run, rows, out, constants)
+    else:
+        for y in range(rows):
+            _emit_pixels(emit, data + y * pitch, plane, run, out + y * step, constants)
+
+
+@overload(_emit_block, jit_options=OPTIONS)
+def _compile_emit_block(emit, layout, data, plane, run, rows, out):
+    chosen = _emit_interleaved if emit.interleaved else _emit_planes
+    return lambda emit, layout, data, plane, run, rows, out: chosen(emit, layout, data, plane, run, rows, out)
 
 
 @helper
@@ -315,8 +510,7 @@ def emit_rows(emit, layout, canvas, out, count):
     layout : intp
         Address of the words of `layout_words`.
     canvas : intp
-        Address of the first canvas row, uint8[count][3][plane], and, behind the rows of a whole band, of the room for
-        a patch; see `band_bytes`.
+        Address of the first canvas row, uint8[count][3][plane].
     out : intp
         Address of channel 0, column 0 of the first row: base + R[row].
     count : intp
@@ -325,32 +519,27 @@ def emit_rows(emit, layout, canvas, out, count):
     plane, side, step = load_word(layout + 8 * PLANE), load_word(layout + 8 * SIDE), load_word(layout + 8 * STEP)
     run, runs, group = load_word(layout + 8 * RUN), load_word(layout + 8 * RUNS), load_word(layout + 8 * GROUP)
     columns = load_word(layout + 8 * COLUMNS)
-    patch = canvas + 3 * plane * side * group
     for first in range(0, runs, group):
         for y in range(0, count, side):
             rows = min(side, count - y)
             for i in range(first, first + group):
                 data = canvas + 3 * plane * y + i * run
                 start = out + y // side * step + load_word(columns + 8 * i)
-                if rows > 1:
-                    _join_rows(data, plane, run, rows, patch)
-                    _emit_block(emit, layout, patch, run * rows, run * rows, start)
-                else:
-                    _emit_block(emit, layout, data, plane, run, start)
+                _emit_block(emit, layout, data, plane, run, rows, start)
 
 
 EMIT_SIGNATURE = types.void(types.intp, types.intp, types.intp, types.intp)
 
 
-def compile_emit(form, dtype):
-    """Compile `emit_rows` for a form and dtype.
+def compile_emit(form, dtype, interleaved=False, f16c=False):
+    """Compile `emit_rows` for a form, a dtype and a kind of layout.
 
     Returns
     -------
     CFunc
         C function ``void (layout, canvas, out, count)``; keep it as long as its ``address`` is used.
     """
-    emit = Emit(form=form, dtype=dtype)
+    emit = Emit(form=form, dtype=dtype, interleaved=interleaved, f16c=f16c)
 
     def emit_rows_at(layout, canvas, out, count):
         emit_rows(emit, layout, canvas, out, count)

@@ -46,7 +46,12 @@ F32x16 = Vector("f", 32, 16)
 
 
 def _pointer(builder, address, kind):
-    return builder.inttoptr(address, kind.as_pointer())
+    """Make a pointer of address space 1, which on every CPU is the memory of space 0, but where 0 is an address.
+
+    LLVM may take a sum of numbers apart into a pointer and an offset. If the number that it makes the pointer turns out
+    to be 0, it would conclude that the code cannot be reached, and drop it (LLVM 22, seen in code read from the cache).
+    """
+    return builder.inttoptr(address, kind.as_pointer(1))
 
 
 def _load(builder, address, kind):
@@ -94,7 +99,7 @@ def loader(vector):
     return load
 
 
-load_u8x16, load_u8x64 = loader(U8x16), loader(U8x64)
+load_u8x16, load_u8x64, load_f32x16 = loader(U8x16), loader(U8x64), loader(F32x16)
 
 
 @intrinsic
@@ -203,6 +208,19 @@ def pair_shuffler(vector, lanes):
 
 join_u8x16, join_u8x32 = pair_shuffler(U8x16, range(32)), pair_shuffler(U8x32, range(64))
 quarters = tuple(shuffler(U8x64, range(16 * i, 16 * i + 16)) for i in range(4))
+
+
+@intrinsic
+def join_lanes(typing, first, second, count):
+    """Lanes below ``count`` of the first vector, the others of the second."""
+
+    def generate(context, builder, signature, args):
+        lane = ir.IntType(first.bits)
+        numbers = ir.Constant(first.ir, list(range(first.lanes)))
+        chosen = builder.icmp_unsigned("<", numbers, _spread(builder, builder.trunc(args[2], lane), first.lanes))
+        return builder.select(chosen, args[0], args[1])
+
+    return first(first, first, types.intp), generate
 
 
 def block_gatherer(step):
@@ -451,6 +469,48 @@ def round_to_bf16(typing, value):
         return builder.bitcast(bits, value.ir)
 
     return value(value), generate
+
+
+@intrinsic
+def f32_to_f16(typing, value):
+    """float32 lanes -> float16 bits, nearest, half to even: only where the CPU converts, see `target.has_f16c`.
+
+    Elsewhere LLVM would call a function of the compiler's runtime library, which the JIT does not find.
+    """
+    result = Vector("i", 16, value.lanes)
+
+    def generate(context, builder, signature, args):
+        halves = builder.fptrunc(args[0], ir.VectorType(ir.HalfType(), value.lanes))
+        return builder.bitcast(halves, result.ir)
+
+    return result(value), generate
+
+
+@intrinsic
+def f32_to_f16_portable(typing, value):
+    """Do the same with integers; every NaN becomes the quiet one without payload.
+
+    Below 2**-14, the smallest normal float16, adding 0.5 rounds to multiples of 2**-24, as the subnormal ones are.
+    """
+    words, result = Vector("i", 32, value.lanes), Vector("i", 16, value.lanes)
+
+    def generate(context, builder, signature, args):
+        one, thirteen, infinity = (words.filled(number) for number in (1, 13, 0x7C00))
+        bits = builder.bitcast(args[0], words.ir)
+        size = builder.and_(bits, words.filled(0x7FFFFFFF))
+        odd = builder.and_(builder.lshr(size, thirteen), one)
+        rounded = builder.add(builder.add(size, odd), words.filled(0xFFF - (112 << 23)))  # exponents start 112 lower
+        normal = builder.lshr(rounded, thirteen)
+        normal = _call(builder, f"llvm.umin.v{value.lanes}i32", words.ir, [normal, infinity])
+        shifted = builder.fadd(builder.bitcast(size, value.ir), value.filled(0.5))
+        subnormal = builder.and_(builder.bitcast(shifted, words.ir), words.filled(0x7FF))
+        half = builder.select(builder.icmp_unsigned("<", size, words.filled(113 << 23)), subnormal, normal)
+        is_nan = builder.icmp_unsigned(">", size, words.filled(0x7F800000))
+        half = builder.select(is_nan, words.filled(0x7E00), half)
+        sign = builder.lshr(builder.xor(bits, size), words.filled(16))
+        return builder.trunc(builder.or_(half, sign), result.ir)
+
+    return result(value), generate
 
 
 # ---- calls

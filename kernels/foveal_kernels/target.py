@@ -11,7 +11,7 @@ from functools import lru_cache
 from llvmlite import binding
 from numba.core import config
 
-__all__ = ["AVX2", "GENERIC", "LEVELS", "VNNI", "level", "supported"]
+__all__ = ["AVX2", "GENERIC", "LEVELS", "VNNI", "has_f16c", "level", "supported"]
 
 GENERIC, AVX2, VNNI = range(3)
 LEVELS = {"generic": GENERIC, "avx2": AVX2, "vnni": VNNI}
@@ -55,3 +55,8 @@ def level():
     if forced not in supported():
         raise ValueError(f"FOVEAL_TARGET is {forced!r}, which this CPU cannot run: it has {', '.join(supported())}")
     return forced
+
+
+def has_f16c():
+    """Whether the level of this process converts float32 to float16 in hardware: AVX-512 does, AVX2 nearly always."""
+    return level() == "vnni" or (level() == "avx2" and "f16c" in _features())

@@ -21,8 +21,9 @@ from .resample import (
     vertical_pass,
     vertical_pass_on_source,
 )
+from .rules import LANES, PAIR, blend_rows, gather_pairs, whole_pairs
 from .simd import call_at, spread_u8, store
-from .source import is_interleaved, row_bytes, stage_row
+from .source import is_interleaved, row_address, row_bytes, stage_row
 from .weights import group_bytes
 
 SPARE_GROUPS = 4
@@ -101,6 +102,11 @@ def _row_stride(width):
 
 
 @register_jitable
+def _pairs_bytes(resized_width):
+    return _rounded(resized_width) * PAIR
+
+
+@register_jitable
 def _strip_plane(width):
     return _odd_lines(_rounded(width) * 4)
 
@@ -117,23 +123,29 @@ def window_groups(packed_bytes, bytes_a_group):
     return (packed_bytes // bytes_a_group + 4 + SPARE_GROUPS) & ~3
 
 
-def horizontal_first_scratch(width, resized_width, window, canvas_width, band, side):
+def horizontal_first_scratch(width, resized_width, window, canvas_width, band):
     """Return the bytes of scratch memory that `resample_horizontal_first` needs."""
     strips = window * 3 * _strip_plane(resized_width) + 64
-    rows = BLOCK * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
+    rows = BLOCK * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
     return 64 + _taps_bytes(width) + rows + strips
 
 
-def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band, side):
+def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band):
     """Return the bytes of scratch memory that `resample_vertical_first` needs."""
     strip = 12 * _strip_plane(resized_width) + 64
-    rows = (BLOCK + staged_rows) * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
+    rows = (BLOCK + staged_rows) * _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
     return 64 + _taps_bytes(width) + rows + strip
 
 
-def place_scratch(width, canvas_width, band, side):
+def linear_scratch(width, resized_width, canvas_width, band):
+    """Return the bytes of scratch memory that `resample_linear` needs."""
+    pairs = 2 * _pairs_bytes(resized_width) + LANES * 4
+    return 64 + _row_stride(width) + pairs + band_bytes(canvas_plane(canvas_width), band)
+
+
+def place_scratch(width, canvas_width, band):
     """Return the bytes of scratch memory that `place` needs."""
-    return 64 + _row_stride(width) + band_bytes(canvas_plane(canvas_width), band, side)
+    return 64 + _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)
 
 
 # ---- canvas rows
@@ -306,6 +318,52 @@ def _stage_ring(source, vertical, base, end, ready, stage, stride, slots, staged
 
 
 @kernel
+def resample_linear(source, across, down, canvas, emitter, scratch, out, start, stop):
+    """Resize with two taps an axis, and write the canvas rows ``start .. stop``.
+
+    Parameters
+    ----------
+    source : Source
+    across, down : Taps
+        Of the output columns and rows inside the window: a crop is a slice of them.
+    canvas, emitter, out, start, stop
+        As for `resample_horizontal_first`.
+    scratch : Scratch
+        At least `linear_scratch` bytes.
+    """
+    width, height = across.first.shape[0], down.first.shape[0]
+    row_plane = canvas_plane(canvas.width)
+    stage = _aligned(scratch.memory)
+    upper = stage + _row_stride(source.width)
+    lower = upper + _pairs_bytes(width)
+    room = lower + _pairs_bytes(width)
+    band = room + LANES * 4
+    step = source.step if is_interleaved(source) else 4
+    whole = whole_pairs(across, source.width, step)
+    above = below = np.int32(-1)  # source rows whose pairs are there
+    waiting = np.intp(0)
+    for y in range(start, stop):
+        v = y - canvas.top
+        row = band + waiting * 3 * row_plane
+        if 0 <= v < height:
+            if down.first[v] == below:
+                upper, lower, above, below = lower, upper, below, above
+            if down.first[v] != above:
+                above = down.first[v]
+                gather_pairs(row_address(source, above, stage), step, across, whole, upper)
+            if down.second[v] != below:
+                below = down.second[v]
+                gather_pairs(row_address(source, below, stage), step, across, whole, lower)
+            top, bottom = down.weights[0, v], down.weights[1, v]
+            _fill(row, row_plane, 0, canvas.left, canvas)
+            blend_rows(upper, lower, across, top, bottom, row + canvas.left, row_plane, room)
+            _fill(row, row_plane, canvas.left + width, canvas.width, canvas)
+        else:
+            _fill(row, row_plane, 0, canvas.width, canvas)
+        waiting = _emit_full_band(emitter, band, waiting + 1, out, y, stop)
+
+
+@kernel
 def place(source, canvas, emitter, scratch, out, start, stop):
     """Write the canvas rows ``start .. stop`` of an image that is not resized.
 
@@ -322,17 +380,14 @@ def place(source, canvas, emitter, scratch, out, start, stop):
     row_plane = canvas_plane(canvas.width)
     stage = _aligned(scratch.memory)
     band = stage + _row_stride(source.width)
+    step = source.step if is_interleaved(source) else 4
     waiting = np.intp(0)
     for y in range(start, stop):
         v = y - canvas.top
         row = band + waiting * 3 * row_plane
         if 0 <= v < height:
             _fill(row, row_plane, 0, canvas.left, canvas)
-            if is_interleaved(source):
-                deinterleave(np.intp(source.rows[v]), source.width, source.step, row + canvas.left, row_plane)
-            else:
-                stage_row(source, v, stage)
-                deinterleave(stage, source.width, 4, row + canvas.left, row_plane)
+            deinterleave(row_address(source, v, stage), source.width, step, row + canvas.left, row_plane)
             _fill(row, row_plane, canvas.left + source.width, canvas.width, canvas)
         else:
             _fill(row, row_plane, 0, canvas.width, canvas)

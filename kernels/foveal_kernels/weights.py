@@ -24,9 +24,11 @@ import numpy as np
 from .compile import helper, kernel
 from .target import AVX2, GENERIC, VNNI
 
-BILINEAR, BICUBIC, LANCZOS = range(3)
-SUPPORT = (1.0, 2.0, 3.0)
+BOX, BILINEAR, HAMMING, BICUBIC, LANCZOS = range(5)
+SUPPORT = (0.5, 1.0, 1.0, 2.0, 3.0)
 """Half width of each filter at scale 1, in source samples."""
+HAMMING_MEAN, HAMMING_SWING = float(np.float32(0.54)), float(np.float32(0.46))
+"""Numbers of the window, which Pillow writes in single precision."""
 
 
 @helper
@@ -38,12 +40,26 @@ def _sinc(x):
 
 
 @helper
+def _hamming(x):
+    if x == 0.0:
+        return 1.0
+    if x >= 1.0:
+        return 0.0
+    x = x * math.pi
+    return math.sin(x) / x * (HAMMING_MEAN + HAMMING_SWING * math.cos(x))
+
+
+@helper
 def _filter(kind, x):
+    if kind == BOX:
+        return 1.0 if -0.5 < x <= 0.5 else 0.0
     if kind == LANCZOS:
         return _sinc(x) * _sinc(x / 3) if -3.0 <= x < 3.0 else 0.0
     x = abs(x)
     if kind == BILINEAR:
         return 1.0 - x if x < 1.0 else 0.0
+    if kind == HAMMING:
+        return _hamming(x)
     if x < 1.0:
         return ((-0.5 + 2.0) * x - (-0.5 + 3.0)) * x * x + 1
     if x < 2.0:
@@ -60,7 +76,7 @@ def float_weights(length, size, kind, support, start, bounds, weights):
     length, size : int
         Source and output samples.
     kind : int
-        BILINEAR, BICUBIC or LANCZOS.
+        BOX, BILINEAR, HAMMING, BICUBIC or LANCZOS.
     support : float
         The filter's half width at scale 1.
     start : int

@@ -1,11 +1,14 @@
 """Turn images into exactly what a vision-language model's encoder expects."""
 
+import typing as _typing
+
 from foveal.errors import (
     FovealError,
     ImageSizeError,
     MediaError,
     OptionError,
     OutputError,
+    PlaceholderError,
     SpecError,
     TargetError,
     UnknownModelError,
@@ -24,6 +27,7 @@ __all__ = [
     "MediaError",
     "OptionError",
     "OutputError",
+    "PlaceholderError",
     "Plan",
     "Preprocessor",
     "SpecError",
@@ -31,4 +35,14 @@ __all__ = [
     "UnknownModelError",
     "__version__",
     "aligned_empty",
+    "verify",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import what few callers need when it is asked for."""
+    if name == "verify":
+        from foveal.verification import verify
+
+        return verify
+    raise AttributeError(f"module 'foveal' has no attribute {name!r}")

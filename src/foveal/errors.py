@@ -10,6 +10,7 @@ __all__ = [
     "MediaError",
     "OptionError",
     "OutputError",
+    "PlaceholderError",
     "SpecError",
     "TargetError",
     "UnknownModelError",
@@ -42,6 +43,10 @@ class ImageSizeError(MediaError):
 
 class OutputError(FovealError, ValueError):
     """An ``out`` array of wrong shape, dtype or memory order."""
+
+
+class PlaceholderError(FovealError, ValueError):
+    """A prompt whose placeholders do not fit the images, or whose ids cannot be known."""
 
 
 class TargetError(FovealError, ValueError):

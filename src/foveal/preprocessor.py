@@ -14,10 +14,11 @@ from foveal.errors import OptionError
 from foveal.plan.batch import make_batch_plan
 from foveal.plan.make import make_plan, primary_dtype
 from foveal.plan.plan import BatchPlan, Plan
-from foveal.plan.views import normalization
-from foveal.request import Item, open_items
+from foveal.plan.tensors import batch_tensors
+from foveal.plan.views import Sample, normalization
+from foveal.request import Item, by_sample, open_items
 from foveal.spec import Checkpoint, Spec, load, match, plain_layer, read_checkpoint, resolve
-from foveal.types import DTYPES, PRIMARY_DTYPES, dtype_name
+from foveal.types import PRIMARY_DTYPES, dtype_name
 
 __all__ = ["Features", "Preprocessor"]
 
@@ -65,12 +66,13 @@ class Preprocessor:
         checkpoint: Checkpoint | None = None,
         reference: str | None = None,
         overrides: Sequence[Mapping[str, Any]] = (),
+        call: Mapping[str, Any] | None = None,
     ) -> None:
-        self.spec: Spec = resolve(raw, checkpoint, overrides, reference)
+        self.spec: Spec = resolve(raw, checkpoint, overrides, reference, call)
         self.name = self.spec.name
         self.reference = self.spec.reference
         self.normalization = normalization(self.spec)
-        self._definition = (raw, checkpoint, self.spec.reference, tuple(overrides))
+        self._definition = (raw, checkpoint, self.spec.reference, tuple(overrides), call)
         self._plan = lru_cache(maxsize=PLANS_KEPT)(partial(make_plan, self.spec))
         self._with = lru_cache(maxsize=OVERRIDES_KEPT)(self._derived)
 
@@ -184,7 +186,7 @@ class Preprocessor:
             )
             return planned
         if width is None:
-            return self._batch(open_items(images, self._plan, input_data_format, value_range))
+            return self._open(images, input_data_format, value_range)[1]
         try:
             return self._plan(index(images), index(width))
         except TypeError:
@@ -206,9 +208,10 @@ class Preprocessor:
         Parameters
         ----------
         images : image, list of images, or list of lists
-            A path, encoded bytes, a ``PIL.Image.Image`` or a uint8 array (height, width) or (height, width, 1, 3 or 4).
+            A list of lists has one list for each sample, which some models read as a whole. An image is a path, encoded bytes, a ``PIL.Image.Image`` or a uint8 array (height, width) or (height, width, 1, 3 or 4).
         dtype : str or dtype, optional
-            Of the primary tensor: float32, bfloat16 or uint8 (bytes before normalization); the model's by default.
+            Of the primary tensor: float32, bfloat16, float16 or uint8 (bytes before normalization); the model's by
+            default.
         out : ndarray, optional
             C-contiguous array that the primary tensor is written into. Best aligned to 64 bytes: `aligned_empty`.
         threads : int, optional
@@ -239,13 +242,12 @@ class Preprocessor:
         if overrides:
             options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
             return self._overridden(overrides)(images, dtype, out, threads=threads, **options)
-        items = open_items(images, self._plan, input_data_format, value_range)
-        batch = self._batch(items)
+        items, batch = self._open(images, input_data_format, value_range)
         from foveal.run.execute import run_batch  # imports Numba, which plans do not need
 
         load = [item.pixels for item in items]
         primary = run_batch(batch, self.normalization, load, _primary_dtype(dtype, batch.dtype), out, threads)
-        return Features({batch.primary: primary, **_side_tensors(batch)}, batch)
+        return Features({batch.primary: primary, **batch_tensors(self.spec, batch)}, batch)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -264,20 +266,29 @@ class Preprocessor:
         """
         from foveal.run.warmup import warmup_steps
 
-        plan = self._plan(480, 640)
-        for step in warmup_steps(plan, self.normalization, _primary_dtype(dtype, plan.dtype)):
+        sizes: list[tuple[int, int, Sample]] = [
+            (480, 640, "one_image"),
+            (640, 480, "one_image"),
+            (480, 640, "many_images"),
+        ]
+        plans = [self._plan(*size) for size in sizes]
+        for step in warmup_steps(plans, self.normalization, _primary_dtype(dtype, self.dtype)):
             if progress:
                 progress(step)
 
-    def _batch(self, items: Sequence[Item]) -> BatchPlan:
-        return make_batch_plan(self.spec, tuple(item.plan for item in items))
+    def _open(
+        self, images: object, input_data_format: str | None, value_range: Sequence[float] | None
+    ) -> tuple[list[Item], BatchPlan]:
+        samples = by_sample(images, self.spec.image.batch.flat_list)
+        items = open_items(samples, self._plan, input_data_format, value_range)
+        plans = tuple(item.plan for item in items)
+        return items, make_batch_plan(self.spec, plans, tuple(map(len, samples)))
 
     def _overridden(self, overrides: Mapping[str, Any]) -> "Preprocessor":
         return self._with(json.dumps(plain_layer(overrides), sort_keys=True))
 
     def _derived(self, key: str) -> "Preprocessor":
-        raw, checkpoint, reference, layers = self._definition
-        return Preprocessor(raw, checkpoint, reference, (*layers, json.loads(key)))
+        return Preprocessor(*self._definition[:-1], json.loads(key))
 
 
 def _layers(overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -292,12 +303,3 @@ def _primary_dtype(dtype: npt.DTypeLike | None, default: str) -> str:
     if name not in PRIMARY_DTYPES:
         raise OptionError(f"dtype is {name[:40]!r}: it must be one of {', '.join(PRIMARY_DTYPES)}")
     return name
-
-
-def _side_tensors(batch: BatchPlan) -> dict[str, npt.NDArray[Any]]:
-    """Rows of all images, for each tensor beside the primary one."""
-    tensors = {}
-    for column in zip(*(plan.tensors for plan in batch.plans), strict=True):
-        rows = [row for tensor in column for row in tensor.values]
-        tensors[column[0].name] = np.array(rows, DTYPES[column[0].dtype])
-    return tensors

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from foveal.errors import FovealError, ImageSizeError, MediaError
 from foveal.media.pixels import Pixels
 from foveal.media.sources import Source, open_source
 from foveal.plan.plan import Plan
+from foveal.plan.views import Sample
 
-__all__ = ["Item", "flatten", "open_items"]
+__all__ = ["Item", "by_sample", "open_items"]
 
 Result = TypeVar("Result")
 
@@ -29,8 +30,8 @@ class Item:
 
 
 def open_items(
-    images: object,
-    make_plan: Callable[[int, int], Plan],
+    samples: Sequence[Sequence[object]],
+    make_plan: Callable[[int, int, Sample], Plan],
     input_data_format: str | None = None,
     value_range: Sequence[float] | None = None,
 ) -> list[Item]:
@@ -38,43 +39,61 @@ def open_items(
 
     Parameters
     ----------
-    images : image, or a list of images, or a list of such lists
+    samples : sequence of sequences of images
+        From `by_sample`.
     make_plan : callable
-        Plan for a height and width.
+        Plan for a height, a width and whether the image's sample has others.
     input_data_format, value_range
         As for `foveal.media.sources.open_source`.
 
     Raises
     ------
     MediaError
-        If there is no image, or one cannot be opened; its text starts with the image's index.
+        If an image cannot be opened; its text starts with the image's index.
     ImageSizeError
         If the model refuses an image's size.
     """
-    items = []
-    for index, image in enumerate(flatten(images)):
-        options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
-        source = _named(index, partial(open_source, image, **options))  # type: ignore[arg-type]
-        items.append(Item(index, source, _named(index, partial(make_plan, *source.size))))
+    items: list[Item] = []
+    options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
+    for sample in samples:
+        kind: Sample = "one_image" if len(sample) == 1 else "many_images"
+        for image in sample:
+            index = len(items)
+            source = _named(index, partial(open_source, image, **options))  # type: ignore[arg-type]
+            items.append(Item(index, source, _named(index, partial(make_plan, *source.size, kind))))
     return items
 
 
-def flatten(images: object) -> list[object]:
-    """Return all images of a call in order: one image, a list, or a list of lists, one for each sample.
+def by_sample(images: object, flat_list: Literal["samples", "one_sample"]) -> list[list[object]]:
+    """Return the images of a call by sample.
+
+    Parameters
+    ----------
+    images : image, or a list of images, or a list of such lists, one for each sample
+    flat_list : {"samples", "one_sample"}
+        What a list that is not nested means to the model.
+
+    Raises
+    ------
+    MediaError
+        If there is no image, or images stand beside lists.
 
     Notes
     -----
-    Source: transformers 5.24.0, image_utils.py, make_flat_list_of_images.
+    Source: transformers 5.24.0, image_utils.py, make_flat_list_of_images and make_nested_list_of_images.
     """
     if not isinstance(images, list | tuple):
-        return [images]
+        return [[images]]
     nested = [isinstance(entry, list | tuple) for entry in images]
     if any(nested) and not all(nested):
         raise MediaError("images are a mix of images and lists; pass a list of images, or a list of lists")
-    flat = [image for sample in images for image in sample] if any(nested) else list(images)
-    if not flat:
+    if any(nested):
+        samples = [list(sample) for sample in images]
+    else:
+        samples = [list(images)] if flat_list == "one_sample" else [[image] for image in images]
+    if not any(samples):
         raise MediaError("there is no image")
-    return flat
+    return samples
 
 
 def _named(index: int, action: Callable[[], Result]) -> Result:

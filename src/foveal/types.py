@@ -1,11 +1,15 @@
 """Small values that every layer shares. Sizes are always height before width."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-__all__ = ["DTYPES", "PRIMARY_DTYPES", "Box", "Color", "Size", "dtype_name"]
+__all__ = ["DTYPES", "PRIMARY_DTYPES", "Box", "Color", "Filter", "Method", "Reference", "Size", "dtype_name"]
+
+Filter = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"]
+Method = Literal["antialias", "linear", "fixed_taps"]
+Reference = Literal["torchvision", "pillow", "pillow<13"]
 
 Color = tuple[int, int, int]
 """Red, green, blue, each 0..255."""
@@ -33,13 +37,15 @@ class Box(NamedTuple):
 DTYPES: dict[str, np.dtype] = {
     "float32": np.dtype(np.float32),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float16": np.dtype(np.float16),
     "uint8": np.dtype(np.uint8),
+    "int32": np.dtype(np.int32),
     "int64": np.dtype(np.int64),
 }
 """The dtypes that tensors can have, by the name that specs and the command line use."""
 
 
-PRIMARY_DTYPES = ("float32", "bfloat16", "uint8")
+PRIMARY_DTYPES = ("float32", "bfloat16", "float16", "uint8")
 """Those that the kernels write; uint8 means the bytes before normalization."""
 
 

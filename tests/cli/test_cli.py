@@ -17,7 +17,7 @@ from foveal.cli import app
 from foveal.spec import find
 
 PHOTO = Path(foveal.__file__).parent / "data" / "raccoon.jpg"
-COMMANDS = ["demo", "models", "plan", "run", "warmup", "doctor"]
+COMMANDS = ["demo", "models", "plan", "show", "run", "warmup", "doctor"]
 
 
 def invoke(*words):
@@ -70,8 +70,8 @@ def test_usage_lines():
     assert "\n  IMAGE|WxH  Image files, or sizes as WIDTHxHEIGHT" in succeed("plan", "-h")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_and_json(command):
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "show"])
+def test_every_command_that_prints_results_has_json(command):
     assert "--json" in succeed(command, "--help")
 
 
@@ -151,6 +151,8 @@ def test_models():
         "model_types",
         "image_processor_types",
         "source",
+        "limits",
+        "engines",
         "path",
     }
     assert [Path(model["path"]).read_text() for model in listed] == [
@@ -193,24 +195,30 @@ def test_plan_as_json(image):
         "image": "1036x756",
         "height": 756,
         "width": 1036,
+        "stages": [],
         "views": [
             {
                 "name": "image",
+                "reads": "image",
+                "window": {"top": 0, "left": 0, "height": 756, "width": 1036},
+                "border": [0, 0, 0],
                 "resized": {"height": 756, "width": 1036},
                 "resample": None,
                 "crop": {"top": 0, "left": 0, "height": 756, "width": 1036},
                 "canvas": {"height": 756, "width": 1036},
                 "place": {"top": 0, "left": 0},
                 "fill": [0, 0, 0],
-                "pack": {"kind": "merge_patches", "block": 14, "merge": 2, "temporal": 2},
+                "pack": {"kind": "merge_patches", "block": 14, "merge": 2, "temporal": 2, "allotted": None},
                 "offset": 0,
             }
         ],
+        "grid": {"rows": 54, "columns": 74},
         "shape": [54 * 74, 1176],
         "dtype": "float32",
         "bytes": 54 * 74 * 1176 * 4,
         "features": 27 * 37,
         "tensors": {"image_grid_thw": [[1, 54, 74]]},
+        "side_tensors": [{"name": "image_grid_thw", "dtype": "int64", "shape": [1, 3]}],
     }
     assert tree["batch"] == {
         "primary": "pixel_values",
@@ -226,7 +234,61 @@ def test_plan_shows_which_pass_is_first():
     assert "bicubic, vertical first" in succeed(*words, "pillow")
     assert "bicubic, horizontal first" in succeed(*words, "pillow<13")
     tree = json.loads(succeed(*words, "pillow", "--json"))
-    assert tree["images"][0]["views"][0]["resample"] == {"filter": "bicubic", "first_pass": "vertical"}
+    assert tree["images"][0]["views"][0]["resample"] == {
+        "filter": "bicubic",
+        "method": "antialias",
+        "first_pass": "vertical",
+    }
+
+
+def test_plan_of_stages():
+    text = succeed("plan", "phi4mm", "600x500")
+    assert text.partition("\n\n")[2] == (
+        "image    size     image_sizes  image_attention_mask  num_img_tokens  feature tokens  image_pixel_values  "
+        "dtype    bytes\n"
+        "600x500  500x600  896x896      (5, 32, 32)           1164            1164            (5, 3, 448, 448)    "
+        "float32  11.5 MiB\n"
+        "\n"
+        "image    view    reads   resized  passes                          crop  canvas                  cut\n"
+        "600x500  canvas  image   746x896  bilinear, horizontal first      all   896x896, placed at 0,0  grid of 2x2\n"
+        "600x500  global  canvas  448x448  bicubic, fixed taps, on values  all   448x448                 "
+        "one tile of 448x448\n"
+        "600x500  tiles   canvas  896x896  none                            all   896x896                 "
+        "2x2 tiles of 448x448\n"
+    )
+    (tree,) = json.loads(succeed("plan", "phi4mm", "600x500", "--json"))["images"]
+    assert [(stage["name"], stage["pack"]["kind"]) for stage in tree["stages"]] == [("canvas", "pixels")]
+    assert [view["reads"] for view in tree["views"]] == ["canvas", "canvas"]
+    assert tree["views"][0]["resample"] == {"filter": "bicubic", "method": "fixed_taps", "first_pass": None}
+    assert tree["tensors"] == {"image_sizes": [[896, 896]], "num_img_tokens": [1164]}
+    assert {"name": "image_attention_mask", "dtype": "float32", "shape": [5, 32, 32]} in tree["side_tensors"]
+
+
+def test_plan_of_windows_and_of_padding_before_the_resize():
+    text = succeed("plan", "gemma3", "1000x500", "--set", "do_pan_and_scan=true")
+    assert "\n1000x500  crop 1  500x500 at 0,500  896x896  bilinear, horizontal first  all " in text
+    assert " reads " not in text
+    text = succeed("plan", "llava1_5", "200x100", "--set", "do_pad=true")
+    assert "\n200x100  image  200x200 at -50,0  336x336  bicubic, horizontal first  all " in text
+    (tree,) = json.loads(succeed("plan", "llava1_5", "200x100", "--set", "do_pad=true", "--json"))["images"]
+    assert tree["views"][0]["window"] == {"top": -50, "left": 0, "height": 200, "width": 200}
+    assert tree["views"][0]["border"] == [122, 116, 104]
+
+
+def test_plan_of_a_padded_batch():
+    text = succeed("plan", "siglip2", "300x200", "200x300")
+    assert "\nimage    size      pixel_attention_mask  spatial_shapes  feature tokens " in text
+    assert "\n300x200  200x300   (247,)                13x19           0 " in text
+    assert "\nbatch    2 images  (2, 256)                              0               (2, 256, 768) " in text
+    tree = json.loads(succeed("plan", "siglip2", "300x200", "200x300", "--json"))
+    assert tree["batch"]["bytes"] == 2 * 256 * 768 * 4
+
+
+def test_plan_of_overlapping_crops():
+    text = succeed("plan", "molmo2", "900x700")
+    assert "\n900x700  canvas  image   all                 644x910  bilinear, without antialias  all " in text
+    assert "\n900x700  crop 4  canvas  378x378 at 266,266  378x378  none " in text
+    assert " 14, 14, 23, 33 " in text
 
 
 def test_a_file_may_be_named_like_a_size(tmp_path, image, monkeypatch):
@@ -278,7 +340,11 @@ def test_long_words_and_words_that_cannot_be_printed():
     assert fail("plan", "qwen2_vl", "a\x1b\n\udcff.png") == f"error: image 0 (a???.png): {missing}"
 
 
-@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-VL-7B-Instruct", "./checkpoints/mine"])
+def test_a_model_id_means_its_spec():
+    assert succeed("plan", "Qwen/Qwen2.5-VL-7B-Instruct", "640x480").startswith("qwen2_5_vl, ")
+
+
+@pytest.mark.parametrize("model", ["acme/camera", "./checkpoints/mine"])
 def test_a_model_that_is_no_directory_says_that_nothing_is_downloaded(model):
     assert fail("plan", model, "1x1") == (
         f"error: no spec is named '{model}', and no such directory exists; nothing is downloaded: "
@@ -494,18 +560,17 @@ def warmed(monkeypatch):
 
 def test_warmup_of_all(warmed):
     lines = succeed("warmup", "--all").splitlines()
-    assert warmed == [(name, "torchvision", None) for name in find.names()]
-    assert [line.split()[:3] for line in lines[:2]] == [
-        ["llama4", "torchvision", "bfloat16"],
-        ["llava1_5", "torchvision", "float32"],
-    ]
+    specs = [foveal.Preprocessor.from_spec(name) for name in find.names()]
+    assert warmed == [(spec.name, spec.reference, None) for spec in specs]
+    assert [line.split()[:3] for line in lines[:-1]] == [[spec.name, spec.reference, spec.dtype] for spec in specs]
     assert lines[-1].startswith("in all ")
     assert len({len(line) for line in lines}) == 1
 
 
 def test_warmup_of_all_with_another_dtype_and_reference(warmed):
     succeed("warmup", "--all", "--dtype", "bfloat16", "--reference", "pillow<13")
-    assert warmed == [(name, "pillow<13", "bfloat16") for name in find.names() if name != "llama4"]
+    having = [name for name in find.names() if "pillow" in find.load(name)["image"]["references"]]
+    assert warmed == [(name, "pillow<13", "bfloat16") for name in having] != []
     assert fail("warmup", "--all", "--reference", "opencv").startswith("error: reference='opencv': ")
 
 
@@ -592,13 +657,13 @@ def test_demo_of_ones_own_photo(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_demo_turns_a_photo_as_the_preprocessor_does(orientation, tmp_path):
+def test_a_photo_is_turned_as_the_preprocessor_does_it(orientation, tmp_path):
     path = tmp_path / "turned.png"
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).save(path, exif=exif)
     preprocess = foveal.Preprocessor.from_spec("llava1_5")
-    decoded = import_module("foveal.cli.demo")._decoded(str(path))
+    decoded = import_module("foveal.cli.show").decoded(str(path))
     np.testing.assert_array_equal(preprocess(decoded)["pixel_values"], preprocess(path)["pixel_values"])
 
 
@@ -608,3 +673,47 @@ def test_demo_refuses_a_directory_that_is_a_file(tmp_path):
     assert fail("demo", "-o", path) == f"error: {path}: not a directory"
     assert fail("demo", "-o", path / "below") == f"error: {path / 'below'}: Not a directory"
     assert fail("demo", "none.png") == "error: image 0 (none.png): cannot be opened: no such file or directory"
+
+
+# ---- show
+
+
+def test_show(tmp_path, image):
+    path = tmp_path / "sheet.png"
+    assert succeed("show", "llama4", PHOTO, "-o", path) == f"written: {path}\n"
+    with Image.open(path) as picture:
+        assert picture.width > 1400
+
+
+def test_show_names_its_picture_after_the_image_and_the_model(tmp_path, image, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert succeed("show", "clip", "image.png") == "written: image-clip.png\n"
+    assert succeed("show", "clip", image, "-o", "sheet.WEBP") == "written: sheet.WEBP\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["image-clip.png", "image.png", "sheet.WEBP"]
+
+
+def test_show_and_demo_draw_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(import_module("foveal.cli.demo"), "_CALLS", 1)
+    succeed("demo", "--model", "clip", "-o", tmp_path, "--json", "--set", "do_center_crop=false")
+    succeed("show", "clip", PHOTO, "-o", tmp_path / "sheet.png", "--set", "do_center_crop=false")
+    assert (tmp_path / "what_the_model_sees.png").read_bytes() == (tmp_path / "sheet.png").read_bytes()
+
+
+def test_show_refuses(tmp_path, image):
+    assert fail("show", "clip", image, "-o", "sheet.gif") == (
+        "error: the output is sheet.gif: its name must end in .png, .jpg, .jpeg or .webp"
+    )
+    assert fail("show", "clip", image, "-o", "nowhere/sheet.png") == "error: nowhere: no such directory"
+    assert fail("show", "clip", image, "-o", image) == f"error: the output {image} is the image itself"
+    missing = "cannot be opened: no such file or directory"
+    assert fail("show", "clip", "none.png") == f"error: image 0 (none.png): {missing}"
+    assert fail("show", "qwen2_vl", image, "--set", "sharpen=1").startswith("error: 'sharpen' is not an option of ")
+    thin = tmp_path / "thin.png"
+    Image.new("RGB", (2, 2000)).save(thin)
+    assert fail("show", "qwen2_vl", thin).startswith(f"error: image 0 ({thin}) is 2000x2 (height x width): ")
+
+
+def test_show_on_a_full_disk(tmp_path, image):
+    path = tmp_path / "sheet.png"
+    path.symlink_to("/dev/full")
+    assert fail("show", "clip", image, "-o", path) == f"error: {path}: No space left on device"

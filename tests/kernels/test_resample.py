@@ -15,7 +15,15 @@ from foveal.plan.plan import Pack
 from foveal.run.execute import digit_counts
 from foveal.types import Box
 
-FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS}
+FILTERS = {
+    "nearest": Image.NEAREST,
+    "box": Image.BOX,
+    "bilinear": Image.BILINEAR,
+    "hamming": Image.HAMMING,
+    "bicubic": Image.BICUBIC,
+    "lanczos": Image.LANCZOS,
+}
+TORCHVISION = ["bilinear", "bicubic", "lanczos"]
 PILLOW_13 = int(PIL.__version__.split(".")[0]) >= 13
 sides = st.one_of(st.integers(1, 24), st.integers(1, 160))
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -32,18 +40,36 @@ def image_of(height, width, seed, channels=3):
 @given(
     source=st.tuples(sides, sides),
     size=st.tuples(sides, sides),
-    kind=st.sampled_from(list(FILTERS)),
-    reference=st.sampled_from(["pillow", "torchvision"]),
+    filter=st.sampled_from(
+        [(kind, "pillow") for kind in naive.SUPPORT] + [(kind, "torchvision") for kind in TORCHVISION]
+    ),
     vertical_first=st.booleans(),
     seed=st.integers(0, 1000),
 )
 @quick
-def test_resize_equals_the_twin(level, source, size, kind, reference, vertical_first, seed):
+def test_resize_equals_the_twin(level, source, size, filter, vertical_first, seed):
+    kind, reference = filter
     image = image_of(*source, seed)
     view = view_of(size, filter=kind, vertical_first=vertical_first)
     got = run(view, pixels_of(image), reference=reference).reshape(3, *size)
     want = naive.resize(image, size, kind, reference, vertical_first)
     np.testing.assert_array_equal(got.transpose(1, 2, 0), want)
+
+
+@given(
+    source=st.tuples(sides, sides),
+    size=st.tuples(sides, sides),
+    reference=st.sampled_from(["pillow", "torchvision"]),
+    vertical_first=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+@quick
+def test_nearest_chooses_pixels(level, source, size, reference, vertical_first, seed):
+    image = image_of(*source, seed)
+    view = view_of(size, filter="nearest", vertical_first=vertical_first)
+    got = run(view, pixels_of(image), reference=reference).reshape(3, *size)
+    rows, columns = (naive.nearest_samples(*axis, reference) for axis in zip(source, size, strict=True))
+    np.testing.assert_array_equal(got.transpose(1, 2, 0), image[rows][:, columns])
 
 
 @pytest.mark.parametrize("reference", ["pillow", "torchvision"])
@@ -69,6 +95,22 @@ def test_resize_equals_the_installed_pillow(level, source, size, kind, seed):
     view = view_of(size, filter=kind, vertical_first=PILLOW_13 and shorter > 0 and shorter > 2 * narrower)
     got = run(view, pixels_of(image)).reshape(3, *size)
     want = np.asarray(Image.fromarray(image).resize((new_width, new_height), FILTERS[kind]))
+    np.testing.assert_array_equal(got.transpose(1, 2, 0), want)
+
+
+@given(
+    source=st.tuples(st.integers(1, 300), st.integers(1, 300)),
+    size=st.tuples(st.integers(1, 200), st.integers(1, 200)),
+    kind=st.sampled_from(list(FILTERS)),
+    seed=st.integers(0, 1000),
+)
+@quick
+def test_resize_in_the_order_of_older_pillow(level, source, size, kind, seed):
+    """Two resizes of one axis each, which the installed Pillow does in the order in which they are asked for."""
+    image = image_of(*source, seed)
+    got = run(view_of(size, filter=kind), pixels_of(image), reference="pillow<13").reshape(3, *size)
+    wide = Image.fromarray(image).resize((size[1], source[0]), FILTERS[kind])
+    want = np.asarray(wide.resize((size[1], size[0]), FILTERS[kind]))
     np.testing.assert_array_equal(got.transpose(1, 2, 0), want)
 
 

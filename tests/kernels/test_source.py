@@ -6,9 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from views import pixels_of, run, view_of
+from views import guarded_pixels, pixels_of, run, view_of
 
 from foveal.media.pixels import Pixels
+from foveal.run.reading import source_of
+from foveal.types import Box
+from foveal_kernels.source import is_interleaved
 
 BIG = np.random.default_rng(5).integers(0, 256, (90, 120, 4), dtype=np.uint8)
 PLANES = np.ascontiguousarray(BIG[..., :3].transpose(2, 0, 1)).transpose(1, 2, 0)
@@ -71,30 +74,90 @@ def test_composite_equals_pillow_for_every_value_and_alpha():
         np.testing.assert_array_equal(got.transpose(1, 2, 0), want)
 
 
-def test_nothing_beyond_a_row_is_read():
-    """Rows end at the end of a mapped page; a read beyond it would end the process."""
-    import mmap
+def drawn_part(data, size):
+    """A part of a picture, and the canvas that it is put on."""
+    top, left = data.draw(st.integers(0, size[0] - 1)), data.draw(st.integers(0, size[1] - 1))
+    height, width = data.draw(st.integers(1, size[0] - top)), data.draw(st.integers(1, size[1] - left))
+    place = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 70)))
+    canvas = (height + place[0] + data.draw(st.integers(0, 5)), width + place[1] + data.draw(st.integers(0, 70)))
+    return Box(top, left, height, width), place, canvas
 
-    page = mmap.PAGESIZE
-    for step, width in ((3, 40), (4, 30), (3, 7), (4, 5)):
-        memory = mmap.mmap(-1, 2 * page)
-        whole = np.frombuffer(memory, np.uint8)
-        used = (width - 1) * step + 3
-        protect(whole.ctypes.data + page, page)
-        row = whole[page - used : page]
-        row[:] = np.random.default_rng(width).integers(0, 256, used)
-        rows = np.full(9, row.ctypes.data, np.uint64)
-        pixels = Pixels(9, width, rows, step, (0, 1, 2), None, (255, 255, 255), whole)
-        image = np.stack([[row[x * step : x * step + 3] for x in range(width)]] * 9)
-        for size, vertical_first in (((9, width), False), ((5, 17), False), ((3, 17), True)):
-            got = run(view_of(size, vertical_first=vertical_first), pixels).reshape(3, *size)
-            want = naive.resize(image, size, "bicubic", "pillow", vertical_first)
+
+WINDOW_FORMS = {
+    **{name: pixels_of(image) for name, image in FORMS.items()},
+    "alpha": pixels_of(BIG, (9, 200, 77)),
+    "grey": Pixels(90, 120, pixels_of(BIG).rows, 4, (0, 0, 0), None, (255, 255, 255), BIG),
+}
+WINDOW_IMAGES = {
+    **{name: np.ascontiguousarray(image) for name, image in FORMS.items()},
+    "alpha": naive.composite(BIG, (9, 200, 77)),
+    "grey": np.repeat(BIG[..., :1], 3, 2),
+}
+METHODS = ["horizontal first", "vertical first", "linear", "none"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(
+    form=st.sampled_from(list(WINDOW_FORMS)),
+    corner=st.tuples(st.integers(-60, 100), st.integers(-60, 130)),
+    size=st.tuples(st.integers(1, 160), st.integers(1, 200)),
+    resized=st.tuples(st.integers(1, 130), st.integers(1, 130)),
+    cut=st.integers(0, 130),
+    data=st.data(),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_window_is_a_picture_of_its_own(level, method, form, corner, size, resized, cut, data):
+    """Wherever it lies, and however much of it is border, of which nothing bleeds into the rest or the other way."""
+    resized = size if method == "none" else resized
+    crop, place, canvas = drawn_part(data, resized)
+    view = view_of(
+        resized,
+        window=(*corner, *size),
+        border=(255, 0, 130),
+        method="linear" if method == "linear" else "antialias",
+        vertical_first=method == "vertical first",
+        crop=crop,
+        canvas=canvas,
+        place=place,
+        fill=(1, 2, 3),
+    )
+    cut = min(cut, canvas[0])
+    got = run(view, WINDOW_FORMS[form], bands=[(cut, canvas[0]), (0, cut)]).reshape(3, *canvas)
+    picture = naive.window(WINDOW_IMAGES[form], (*corner, *size), (255, 0, 130))
+    if method == "linear":
+        picture = naive.linear(picture, resized)
+    else:
+        picture = naive.resize(picture, resized, "bicubic", "pillow", method == "vertical first")
+    picture = picture[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
+    np.testing.assert_array_equal(got.transpose(1, 2, 0), naive.canvas(picture, canvas, place, (1, 2, 3)))
+
+
+def test_rows_are_read_where_they_lie():
+    """A window, and a border above and below it, leave the pixels of RGB rows in place: only addresses are new."""
+    pixels = pixels_of(FORMS["rgb"])
+    inside, _ = source_of(pixels, Box(10, 20, 30, 40), (1, 2, 3))
+    assert inside.rows.tolist() == (pixels.rows[10:40] + np.uint64(60)).tolist()
+    assert is_interleaved.py_func(inside)
+    padded, edge = source_of(pixels, Box(-5, 20, 100, 40), (1, 2, 3))
+    assert padded.rows[5:95].tolist() == (pixels.rows + np.uint64(60)).tolist()
+    assert padded.rows[[0, 4, 95, 99]].tolist() == [edge.ctypes.data] * 4
+    assert edge.tolist() == [[1, 2, 3]] * 40
+    assert is_interleaved.py_func(padded)
+    beside, _ = source_of(pixels, Box(-5, -1, 100, 40), (1, 2, 3))
+    assert not is_interleaved.py_func(beside)
+    assert (beside.left, beside.right) == (1, 0)
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize(("step", "width"), [(3, 40), (4, 30), (3, 7), (4, 5), (3, 64), (4, 64), (3, 1)])
+def test_nothing_beyond_a_row_is_read(step, width, at_end):
+    image = np.random.default_rng(width).integers(0, 256, (9, width, 3), dtype=np.uint8)
+    pixels = guarded_pixels(image, step, at_end)
+    boxes = [(0, 0, 9, width), (2, width // 2, 5, width - width // 2), (-3, 0, 20, width), (-1, -2, 11, width + 9)]
+    for box in boxes:
+        picture = naive.window(image, box, (7, 8, 9))
+        for size, vertical_first in ((box[2:], False), ((5, 17), False), ((3, 17), True), ((40, 130), True)):
+            view = view_of(size, window=box, border=(7, 8, 9), vertical_first=vertical_first)
+            got = run(view, pixels).reshape(3, *size)
+            want = naive.resize(picture, size, "bicubic", "pillow", vertical_first)
             np.testing.assert_array_equal(got.transpose(1, 2, 0), want)
-
-
-def protect(address, size):
-    """Forbid all access to whole pages."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), 0) == 0

@@ -6,18 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foveal.run.tables import axis_weights, pack_axis
+from foveal.run.tables import axis_weights, linear_taps, pack_axis
 from foveal_kernels.target import AVX2, GENERIC, VNNI
 from foveal_kernels.weights import DIGITS, digits_needed, group_bytes
 
 lengths = st.integers(1, 3000)
-filters = st.sampled_from(["bilinear", "bicubic", "lanczos"])
-references = st.sampled_from(["pillow", "torchvision"])
+TORCHVISION = ["bilinear", "bicubic", "lanczos"]
+filters = st.sampled_from(
+    [(kind, "pillow") for kind in naive.SUPPORT] + [(kind, "torchvision") for kind in TORCHVISION]
+)
+with_nearest = filters | st.sampled_from([("nearest", "pillow"), ("nearest", "torchvision")])
 
 
-@given(lengths, st.integers(1, 400), filters, references)
+@given(lengths, st.integers(1, 400), filters)
 @settings(max_examples=150, deadline=None)
-def test_weights_equal_the_twin(length, size, kind, reference):
+def test_weights_equal_the_twin(length, size, filter):
+    kind, reference = filter
     axis = axis_weights(length, size, kind, reference, 0, size)
     rows, shift = naive.fixed_weights(length, size, kind, reference)
     assert axis.shift == shift
@@ -27,9 +31,19 @@ def test_weights_equal_the_twin(length, size, kind, reference):
         assert not axis.weights[i, len(weights) :].any()
 
 
-@given(lengths, st.integers(2, 400), filters, references, st.data())
+@given(st.integers(1, 70000), st.integers(1, 3000), st.sampled_from(["pillow", "torchvision"]))
+@settings(max_examples=150, deadline=None)
+def test_nearest_is_one_tap_of_weight_one(length, size, reference):
+    axis = axis_weights(length, size, "nearest", reference, 0, size)
+    assert axis.bounds[:, 0].tolist() == naive.nearest_samples(length, size, reference)
+    assert (axis.bounds[:, 1] == 1).all()
+    assert (axis.weights == 1 << axis.shift).all()
+
+
+@given(lengths, st.integers(2, 400), with_nearest, st.data())
 @settings(max_examples=60, deadline=None)
-def test_weights_of_a_crop_are_a_slice(length, size, kind, reference, data):
+def test_weights_of_a_crop_are_a_slice(length, size, filter, data):
+    kind, reference = filter
     start = data.draw(st.integers(0, size - 1))
     count = data.draw(st.integers(1, size - start))
     whole = axis_weights(length, size, kind, reference, 0, size)
@@ -40,9 +54,10 @@ def test_weights_of_a_crop_are_a_slice(length, size, kind, reference, data):
 
 
 @pytest.mark.parametrize("level", [GENERIC, AVX2, VNNI])
-@given(lengths, st.integers(1, 200), filters, references, st.booleans())
+@given(lengths, st.integers(1, 200), with_nearest, st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_packed_weights_hold_every_tap(level, length, size, kind, reference, most):
+def test_packed_weights_hold_every_tap(level, length, size, filter, most):
+    kind, reference = filter
     axis = axis_weights(length, size, kind, reference, 0, size)
     digits = DIGITS[level][1] if most else digits_needed(axis.weights, level)
     groups, packed, shift = pack_axis(axis, level, digits)
@@ -75,3 +90,16 @@ def test_a_weight_beyond_two_digits_takes_three():
     assert digits_needed(np.array([0, 32767]), AVX2) == 1
     assert digits_needed(np.array([0, 32768]), AVX2) == 2
     assert digits_needed(np.array([0, 1 << 22]), GENERIC) == 1
+
+
+@given(st.integers(1, 70000), st.integers(1, 3000))
+@settings(max_examples=100, deadline=None)
+def test_linear_taps_equal_the_twin(length, size):
+    taps = linear_taps(length, size, 0, size)
+    first, second, before, behind = naive.linear_axis(length, size)
+    np.testing.assert_array_equal(taps.first, first)
+    np.testing.assert_array_equal(taps.second, second)
+    np.testing.assert_array_equal(taps.weights[:, :size], [before, behind])
+    part = linear_taps(length, size, size // 3, size - size // 3)
+    np.testing.assert_array_equal(part.first, first[size // 3 :])
+    np.testing.assert_array_equal(part.weights[1, : size - size // 3], behind[size // 3 :])

@@ -39,9 +39,11 @@ def padding(tmp_path: Path) -> foveal.Preprocessor:
 
 @pytest.fixture
 def tiling(tmp_path: Path) -> foveal.Preprocessor:
-    """Return Llama-4 from a file, with a tile that the known image fills in width."""
+    """Return Llama-4 from a file, with a tile that the known image fills in width, and patches that fit into it."""
+    spec = load("llama4")
+    spec["tokens"]["features"]["patch"] = 4
     file = tmp_path / "tiny.yaml"
-    file.write_text(yaml.safe_dump(load("llama4")))
+    file.write_text(yaml.safe_dump(spec))
     return foveal.Preprocessor.from_spec(
         str(file), size={"height": 8, "width": 8}, image_mean=list(MEAN), image_std=list(STD)
     )

@@ -4,6 +4,7 @@ import ml_dtypes
 import msgspec
 import numpy as np
 import pytest
+from PIL import Image
 
 import foveal
 from foveal.errors import MediaError, OptionError, OutputError
@@ -99,15 +100,15 @@ def test_float32_of_a_bfloat16_model():
     np.testing.assert_array_equal(pre(IMAGE, dtype=np.float32)["pixel_values"], want)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int64", "complex128", np.float64])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "complex128", np.float64])
 def test_other_dtypes_are_refused(pre, dtype):
     name = np.dtype(dtype).name
-    with pytest.raises(OptionError, match=rf"^dtype is '{name}': it must be one of float32, bfloat16, uint8$"):
+    with pytest.raises(OptionError, match=rf"^dtype is '{name}': it must be one of float32, bfloat16, float16, uint8$"):
         pre(IMAGE, dtype=dtype)
 
 
 def test_a_dtype_that_is_none():
-    with pytest.raises(OptionError, match=r"^dtype is 'unknown': it must be one of float32, bfloat16, uint8$"):
+    with pytest.raises(OptionError, match=r"^dtype is 'unknown': it must be one of float32, bfloat16, float16, uint8$"):
         foveal.Preprocessor.from_spec("qwen2_vl")(IMAGE, dtype=object())
 
 
@@ -158,11 +159,24 @@ def test_resize_alone():
     out = np.empty((3, 30, 40), np.uint8)
     assert resize(IMAGE, (30, 40), out=out) is out
     np.testing.assert_array_equal(out, result)
-    for wrong in ({"filter": "box"}, {"reference": "opencv"}):
+    for wrong in ({"filter": "sinc"}, {"reference": "opencv"}):
         with pytest.raises(OptionError, match=r"^filter must be one of"):
             resize(IMAGE, (30, 40), **wrong)
     with pytest.raises(OptionError, match=r"^size is 0x40 \(height x width\): it must be at least 1x1$"):
         resize(IMAGE, (0, 40))
+
+
+@pytest.mark.parametrize("filter", ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"])
+@pytest.mark.parametrize("size", [(30, 40), (7, 80), (200, 131)])
+def test_resize_alone_with_each_filter_of_pillow(filter, size):
+    want = Image.fromarray(IMAGE).resize(size[::-1], Image.Resampling[filter.upper()])
+    np.testing.assert_array_equal(resize(IMAGE, size, filter).transpose(1, 2, 0), np.asarray(want))
+
+
+@pytest.mark.parametrize("filter", ["box", "hamming"])
+def test_filters_that_torchvision_lacks(filter):
+    with pytest.raises(OptionError, match=rf"^filter is '{filter}': torchvision has no such filter for tensors, only"):
+        resize(IMAGE, (30, 40), filter, "torchvision")
 
 
 def test_what_a_process_runs_on():

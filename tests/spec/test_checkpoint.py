@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from foveal.errors import SpecError
+from foveal.errors import OptionError, SpecError
 from foveal.plan.make import make_plan
-from foveal.spec import load, match, read_checkpoint, resolve
+from foveal.spec import Checkpoint, load, match, names, read_checkpoint, resolve
 
 QWEN = {"image_processor_type": "Qwen2VLImageProcessor"}
+CLIP = {"image_processor_type": "CLIPImageProcessor"}
 
 
 def write(directory, config=None, preprocessor=None, processor=None):
@@ -82,7 +83,7 @@ def test_a_field_that_a_checkpoint_leaves_out_is_what_the_class_assumes(qwen, tm
     assert budget(spec(qwen())) == (3136, 1003520)
     assert budget(resolve(load("qwen2_vl"))) == (3136, 12845056)
     write(tmp_path, {"model_type": "llava"}, {"image_processor_type": "CLIPImageProcessor"})
-    resize, crop = spec(tmp_path).image.views[0].steps
+    _, resize, crop = spec(tmp_path).image.views[0].steps
     assert (resize.size.shortest_edge, crop.size.height, crop.size.width) == (224, 224, 224)
     write(tmp_path, {"model_type": "qwen3_vl"}, QWEN)
     assert spec(tmp_path).image.pack.patch == 14
@@ -117,14 +118,15 @@ def test_an_override_mends_a_file(qwen):
 def test_old_files_of_clip(tmp_path):
     fields = {"feature_extractor_type": "CLIPFeatureExtractor", "size": 300, "crop_size": 100, "resample": 3}
     write(tmp_path, {"model_type": "llava"}, fields)
-    resize, crop = spec(tmp_path).image.views[0].steps
+    _, resize, crop = spec(tmp_path).image.views[0].steps
     assert (resize.size.shortest_edge, crop.size.height, crop.size.width) == (300, 100, 100)
 
 
 def test_null_switches_a_flag_off(tmp_path):
     fields = {"image_processor_type": "CLIPImageProcessor", "do_center_crop": None, "do_pad": None, "device": None}
     write(tmp_path, {"model_type": "llava"}, fields)
-    assert not spec(tmp_path).image.views[0].steps[1].enabled
+    pad, resize, crop = spec(tmp_path).image.views[0].steps
+    assert (pad.enabled, resize.enabled, crop.enabled) == (False, True, False)
 
 
 def test_fields_that_never_change_pixels(qwen):
@@ -187,8 +189,7 @@ def test_counts_come_from_the_model(tmp_path):
         ),
         (
             {"resample": 5},
-            "preprocessor_config.json: resample=5: hamming is not supported, "
-            "only bilinear (2), bicubic (3) or lanczos (1) (qwen2_vl)",
+            "preprocessor_config.json: resample=5: hamming exists only for the reference pillow (qwen2_vl)",
         ),
     ],
 )
@@ -228,20 +229,40 @@ def test_values_that_no_count_has(tmp_path, value):
 
 
 def test_a_wrong_config_is_named(tmp_path):
-    write(tmp_path, {"model_type": "llava", "vision_feature_select_strategy": "full"}, {"do_resize": True})
-    with pytest.raises(SpecError) as caught:
-        spec(tmp_path)
-    text = "config.json: vision_feature_select_strategy='full': only 'default' can be honoured (llava1_5)"
-    assert str(caught.value) == text
-    write(tmp_path, {"model_type": "llava", "vision_config": {"patch_size": 0}})
+    write(tmp_path, {"model_type": "llava", "vision_config": {"patch_size": 0}}, CLIP)
     with pytest.raises(SpecError, match=r"^config.json: vision_config.patch_size=0: expected int >= 1 \(llava1_5\)$"):
         spec(tmp_path)
+    write(tmp_path, {"model_type": "llava", "vision_feature_select_strategy": "first"})
+    with pytest.raises(SpecError) as caught:
+        spec(tmp_path)
+    text = "config.json: vision_feature_select_strategy='first': invalid enum value 'first' (llava1_5)"
+    assert str(caught.value) == text
+
+
+def test_a_config_that_cannot_be_honoured_is_named(tmp_path):
+    tree = load("llava1_5")
+    tree["fields"]["fixed"]["config.vision_feature_select_strategy"] = "default"
+    for strategy in ("default", None):
+        write(tmp_path, {"model_type": "llava", "vision_feature_select_strategy": strategy}, CLIP)
+        assert resolve(tree, read_checkpoint(tmp_path)).name == "llava1_5"
+    write(tmp_path, {"model_type": "llava", "vision_feature_select_strategy": "full"})
+    with pytest.raises(SpecError) as caught:
+        resolve(tree, read_checkpoint(tmp_path))
+    text = "config.json: vision_feature_select_strategy='full': only 'default' can be honoured (llava1_5)"
+    assert str(caught.value) == text
+
+
+def test_the_processors_word_goes_before_the_models(tmp_path):
+    write(tmp_path, {"model_type": "llava", "vision_feature_select_strategy": "full"}, CLIP)
+    assert make_plan(spec(tmp_path, {"crop_size": 28}), 50, 60).features == 5
+    write(tmp_path, processor={"vision_feature_select_strategy": "default"})
+    assert make_plan(spec(tmp_path, {"crop_size": 28}), 50, 60).features == 4
 
 
 def test_a_maximum_below_the_minimum_wins(qwen):
     """As in transformers: servers lower the maximum alone, below a published minimum."""
     resolved = spec(qwen(max_pixels=7840), {"min_pixels": 9000})
-    assert make_plan(resolved, 480, 640).tensors[0].values == ((1, 4, 6),)
+    assert make_plan(resolved, 480, 640).grid == (4, 6)
 
 
 def test_no_directory(tmp_path):
@@ -280,3 +301,116 @@ def test_an_image_processor_that_is_no_object(tmp_path):
     write(tmp_path, processor={"image_processor": 3})
     with pytest.raises(SpecError, match=r"processor_config.json: image_processor is not an object$"):
         read_checkpoint(tmp_path)
+
+
+# ---- models in the Hub's local cache
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Return a function that puts a model into the Hub's local cache, and the cache."""
+    home = tmp_path / "hub"
+    monkeypatch.setenv("HF_HUB_CACHE", str(home))
+    monkeypatch.chdir(tmp_path)
+
+    def put(model_id, revision="abc123\n", **files):
+        model = home / f"models--{model_id.replace('/', '--')}"
+        snapshot = model / "snapshots" / revision.strip()
+        snapshot.mkdir(parents=True)
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text(revision)
+        return write(snapshot, **files)
+
+    return put, home
+
+
+def test_a_cached_model_is_read_by_its_id(cache):
+    put, _ = cache
+    put("Qwen/Qwen2-VL-7B-Instruct", config={"model_type": "qwen2_vl"}, preprocessor={**QWEN, "patch_size": 16})
+    checkpoint = read_checkpoint("Qwen/Qwen2-VL-7B-Instruct")
+    assert checkpoint.name == "Qwen/Qwen2-VL-7B-Instruct"
+    assert spec("Qwen/Qwen2-VL-7B-Instruct").image.pack.patch == 16
+
+
+def test_the_id_of_a_cached_model_helps_to_find_its_spec(cache):
+    put, _ = cache
+    put("Qwen/Qwen3-VL-8B-Instruct", preprocessor=QWEN)
+    assert spec("Qwen/Qwen3-VL-8B-Instruct").name == "qwen3_vl"
+
+
+def test_a_directory_goes_before_a_cached_model(cache, tmp_path):
+    put, _ = cache
+    put("Qwen/Qwen2-VL-7B", preprocessor={**QWEN, "patch_size": 16})
+    (tmp_path / "Qwen" / "Qwen2-VL-7B").mkdir(parents=True)
+    write(tmp_path / "Qwen" / "Qwen2-VL-7B", preprocessor={**QWEN, "patch_size": 18})
+    assert spec("Qwen/Qwen2-VL-7B").image.pack.patch == 18
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_CACHE", "HF_HOME"])
+def test_a_model_that_is_not_cached(tmp_path, monkeypatch, variable):
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv(variable, "own")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError) as caught:
+        read_checkpoint("org/model")
+    cache = "own" if variable == "HF_HUB_CACHE" else "own/hub"
+    assert str(caught.value) == f"org/model: neither a directory nor a model in {cache}; nothing is downloaded"
+
+
+@pytest.mark.parametrize("revision", ["gone", "", "a\nb", "\ud800", "a\0b"])
+def test_a_cache_that_is_damaged(cache, revision):
+    put, home = cache
+    put("org/model", preprocessor=QWEN)
+    (home / "models--org--model" / "refs" / "main").write_bytes(revision.encode(errors="surrogatepass"))
+    with pytest.raises(SpecError) as caught:
+        read_checkpoint("org/model")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["org/model/more", "/org/model", "org//model", ".org/model", "org/", "a b/c"])
+def test_what_is_no_id(cache, name):
+    with pytest.raises(SpecError, match=r": (no such directory|not a directory)$"):
+        read_checkpoint(name)
+
+
+# ---- how fields are read
+
+
+LLAVA_NEXT = {"image_processor_type": "LlavaNextImageProcessor", "size": {"shortest_edge": 336}}
+
+
+def test_two_fields_that_must_have_one_edge(tmp_path):
+    for crop in (336, [336, 336], {"height": 336, "width": 336}, {"shortest_edge": 336}):
+        write(tmp_path, None, {**LLAVA_NEXT, "crop_size": crop})
+        assert spec(tmp_path).image.pack.tile == 336
+    write(tmp_path, None, {**LLAVA_NEXT, "crop_size": {"height": 224, "width": 224}})
+    with pytest.raises(SpecError) as caught:
+        spec(tmp_path)
+    text = "crop_size={height: 224, width: 224}: must be the same edge as size={shortest_edge: 336} (llava_next)"
+    assert str(caught.value) == f"preprocessor_config.json: {text}"
+    write(tmp_path, None, {**LLAVA_NEXT, "crop_size": {"longest_edge": 336}})
+    with pytest.raises(SpecError) as caught:
+        spec(tmp_path)
+    text = "crop_size={longest_edge: 336}: expected one number, or an equal height and width (llava_next)"
+    assert str(caught.value) == f"preprocessor_config.json: {text}"
+
+
+def test_an_override_of_one_of_two_fields_is_blamed(tmp_path):
+    write(tmp_path, None, {**LLAVA_NEXT, "crop_size": 336})
+    grid = {"image_grid_pinpoints": [[224, 448]]}
+    with pytest.raises(OptionError) as caught:
+        spec(tmp_path, {"size": {"shortest_edge": 224}, "crop_size": 225, **grid})
+    assert str(caught.value) == "crop_size=225: must be the same edge as size={shortest_edge: 224} (llava_next)"
+    assert spec(tmp_path, {"size": 224, "crop_size": 224, **grid}).image.pack.tile == 224
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_class_that_is_named_alone_gives_a_spec_or_says_what_is_missing(name):
+    """What a class assumes where its file holds nothing; LLaVA-NeXT's own numbers do not go together."""
+    kind = load(name)["match"]["image_processor_type"][0]
+    checkpoint = Checkpoint(name, {"model_type": load(name)["match"]["model_type"][0]}, {"image_processor_type": kind})
+    if name == "llava_next":
+        with pytest.raises(SpecError, match=r"^llava_next: 336x672 .* is not made of whole tiles of 224 - at `"):
+            resolve(load(name), checkpoint)
+    else:
+        assert resolve(load(name), checkpoint).name == name

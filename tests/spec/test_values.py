@@ -2,6 +2,7 @@
 
 import collections
 import decimal
+import re
 import types
 from enum import IntEnum, StrEnum
 
@@ -11,7 +12,7 @@ import pytest
 
 from foveal.errors import OptionError
 from foveal.spec import plain_layer
-from foveal.spec.values import one_line, show
+from foveal.spec.values import CONVERSIONS, one_line, show
 
 
 class Filter(IntEnum):
@@ -148,3 +149,116 @@ def test_what_a_message_shows_is_short():
     assert show(kind()) == "a " + "A" * 40
     assert one_line("a\nb\x1b\ud800") == "a?b??"
     assert one_line("a" * 99, 10) == "aaaaa...aaaaa"
+
+
+# ---- what ``as`` reads
+
+ONE_NUMBER = "expected one number, or an equal height and width"
+TWO_NUMBERS = "expected two numbers"
+THREE_NUMBERS = "expected three numbers"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("side", 14, 14),
+        ("side", [14, 14], 14),
+        ("side", {"height": 14, "width": 14}, 14),
+        ("edge", 14, 14),
+        ("edge", {"shortest_edge": 14}, 14),
+        ("edge", {"height": 14, "width": 14}, 14),
+        ("most", {"max_height": 512, "max_width": 512}, 512),
+        ("bound", 5, {"height": 5, "width": 5}),
+        ("bound", {"longest_edge": 5}, {"height": 5, "width": 5}),
+        ("bound", {"height": 5, "width": 6}, {"height": 5, "width": 6}),
+        ("bound", [5, 6], {"height": 5, "width": 6}),
+        ("shortest_edge", 5, {"shortest_edge": 5}),
+        ("shortest_edge", [5, 6], {"height": 5, "width": 6}),
+        ("shortest_edge", {"shortest_edge": 5}, {"shortest_edge": 5}),
+        ("square", 5, {"height": 5, "width": 5}),
+        ("square", [5, 6], {"height": 5, "width": 6}),
+        ("square", {"height": 5, "width": 6}, {"height": 5, "width": 6}),
+        ("first", [3, 4], 3),
+        ("second", [3, 4], 4),
+        ("filter", 0, "nearest"),
+        ("filter", 1, "lanczos"),
+        ("filter", 2, "bilinear"),
+        ("filter", 3, "bicubic"),
+        ("filter", 4, "box"),
+        ("filter", 5, "hamming"),
+        ("filter", "lanczos", "lanczos"),
+        ("mean", "clip", [0.48145466, 0.4578275, 0.40821073]),
+        ("mean", "half", [0.5, 0.5, 0.5]),
+        ("mean", "imagenet", [0.485, 0.456, 0.406]),
+        ("mean", 0, [0, 0, 0]),
+        ("mean", [1, 2, 3.5], [1, 2, 3.5]),
+        ("std", "clip", [0.26862954, 0.26130258, 0.27577711]),
+        ("std", 2, [2, 2, 2]),
+        ("background", "half", [127, 127, 127]),
+        ("background", "clip", [122, 116, 104]),
+        ("background", [0, 0.999, 1], [0, 254, 255]),
+        ("background", 1.5, [382, 382, 382]),
+        ("background", -0.5, [-127, -127, -127]),
+        ("background", [-0.001, 1.001, 1e300], [0, 255, 65280]),
+        ("inverse", 0.5, 2),
+        ("inverse", 0.25, 4),
+        ("inverse", 1, 1),
+        ("inverse", 1 / 3, 3),
+    ],
+)
+def test_conversions(kind, value, expected):
+    assert CONVERSIONS[kind](value) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        ("side", [14, 15], "height and width must be equal"),
+        ("side", {"height": 14, "width": 15}, "height and width must be equal"),
+        ("side", {"shortest_edge": 14}, ONE_NUMBER),
+        ("side", [14], ONE_NUMBER),
+        ("side", True, ONE_NUMBER),
+        ("side", 14.0, ONE_NUMBER),
+        ("side", "14", ONE_NUMBER),
+        ("side", None, ONE_NUMBER),
+        ("edge", {"longest_edge": 14}, ONE_NUMBER),
+        ("edge", {"shortest_edge": 14, "longest_edge": 14}, ONE_NUMBER),
+        ("most", {"max_height": 512}, "expected max_height and max_width"),
+        ("most", {"max_height": 512, "max_width": 511}, "height and width must be equal"),
+        ("most", 512, "expected max_height and max_width"),
+        ("first", [3], TWO_NUMBERS),
+        ("second", [3, 4, 5], TWO_NUMBERS),
+        ("second", 3, TWO_NUMBERS),
+        ("filter", 6, "expected nearest (0), lanczos (1), bilinear (2), bicubic (3), box (4), hamming (5)"),
+        ("filter", True, "expected nearest (0), lanczos (1), bilinear (2), bicubic (3), box (4), hamming (5)"),
+        ("filter", "BICUBIC", "expected nearest (0), lanczos (1), bilinear (2), bicubic (3), box (4), hamming (5)"),
+        ("mean", "vit", "expected three numbers or one of clip, half, imagenet"),
+        ("mean", [1, 2], THREE_NUMBERS),
+        ("mean", [1, 2, "3"], THREE_NUMBERS),
+        ("mean", [1, 2, True], THREE_NUMBERS),
+        ("mean", {"r": 1}, THREE_NUMBERS),
+        ("mean", [1, 2, float("nan")], "expected finite numbers"),
+        ("std", [1, 0, 1], "expected numbers other than zero"),
+        ("background", float("inf"), "expected finite numbers"),
+        ("background", "vit", "expected three numbers or one of clip, half, imagenet"),
+        ("inverse", 0.3, "expected the inverse of a whole number"),
+        ("inverse", 0, "expected the inverse of a whole number"),
+        ("inverse", 2, "expected the inverse of a whole number"),
+        ("inverse", -0.5, "expected the inverse of a whole number"),
+        ("inverse", 5e-324, "expected the inverse of a whole number"),
+        ("inverse", True, "expected the inverse of a whole number"),
+        ("inverse", "0.5", "expected the inverse of a whole number"),
+    ],
+)
+def test_what_cannot_be_converted(kind, value, reason):
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
+        CONVERSIONS[kind](value)
+
+
+@pytest.mark.parametrize("value", [{}, [], {"height": 1}, {"a": [1]}, "x", None, 0.5])
+def test_what_is_no_size_is_refused_or_left_to_the_schema(value):
+    for kind in ("side", "edge"):
+        with pytest.raises(ValueError, match=f"^{ONE_NUMBER}$"):
+            CONVERSIONS[kind](value)
+    for kind in ("shortest_edge", "square", "bound"):
+        assert CONVERSIONS[kind](value) == value

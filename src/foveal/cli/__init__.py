@@ -9,6 +9,9 @@ from foveal.cli.doctor import doctor
 from foveal.cli.models import models
 from foveal.cli.plan import plan
 from foveal.cli.run import run
+from foveal.cli.schema import schema
+from foveal.cli.show import show
+from foveal.cli.verify import verify
 from foveal.cli.warmup import warmup
 
 __all__ = ["app", "main"]
@@ -42,7 +45,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (demo, models, plan, run, warmup, doctor):
+for command in (demo, models, plan, show, run, verify, warmup, doctor, schema):
     app.command(cls=Command)(command)
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "check_output",
     "load_model",
     "naming_images",
+    "overrides_of",
     "print_json",
     "print_table",
     "shape_text",
@@ -147,7 +148,7 @@ def load_model(model: str, reference: str | None = None, settings: Sequence[str]
     from foveal.preprocessor import Preprocessor
     from foveal.spec import names
 
-    overrides = dict(map(_setting, settings or ()))
+    overrides = overrides_of(settings)
     if model not in names() and os.path.isdir(model):
         return Preprocessor.from_pretrained(model, reference, **overrides)
     try:
@@ -159,6 +160,11 @@ def load_model(model: str, reference: str | None = None, settings: Sequence[str]
             f"no spec is named '{shown(model)}', and no such directory exists; nothing is downloaded: "
             "pass the directory of a local checkpoint, or a name that foveal models lists"
         ) from error
+
+
+def overrides_of(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Return what ``--set`` says, by name."""
+    return dict(map(_setting, settings or ()))
 
 
 def _setting(text: str) -> tuple[str, Any]:

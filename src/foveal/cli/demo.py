@@ -26,6 +26,7 @@ from foveal.cli.common import (
     writing,
 )
 from foveal.cli.plan import batch_tree, print_plan
+from foveal.cli.show import decoded, sheet
 from foveal.errors import OptionError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def demo(
     preprocessor = load_model(model, reference, settings)
     with naming_images([path]):
         batch = preprocessor.plan(path)
-        photo = _decoded(path)
+        photo = decoded(path)
     _make_directory(output)
     if not json:
         print_plan(preprocessor, [path], batch)
@@ -70,7 +71,7 @@ def demo(
         )
     features, timings = _timed(preprocessor, batch, path, photo)
     write_tensors(output / TENSORS, features)
-    picture = _draw(preprocessor, features, photo)
+    picture = sheet(preprocessor, features, photo, path)
     with writing(output / PICTURE):
         picture.save(output / PICTURE)
     tensors = tensor_rows(features)
@@ -93,33 +94,6 @@ def _make_directory(path: Path) -> None:
         raise OptionError(f"{shown(path)}: not a directory")
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-
-
-def _decoded(path: str) -> "Image.Image":
-    """Return a file as a Pillow image, turned upright as the preprocessor turns it."""
-    from PIL import Image
-
-    from foveal.media.header import open_image, read_header
-    from foveal.media.sources import open_source
-
-    # Raises what a call would raise, with the file's name.
-    open_source(path).decode()
-    with open(path, "rb") as file:
-        orientation = read_header(file).orientation
-        file.seek(0)
-        image = open_image(file)
-        image.load()
-    turn = Image.Transpose
-    turns = (
-        turn.FLIP_LEFT_RIGHT,
-        turn.ROTATE_180,
-        turn.FLIP_TOP_BOTTOM,
-        turn.TRANSPOSE,
-        turn.ROTATE_270,
-        turn.TRANSVERSE,
-        turn.ROTATE_90,
-    )
-    return image.transpose(turns[orientation - 2]) if orientation > 1 else image
 
 
 def _timed(
@@ -168,11 +142,3 @@ def _timing(step: str, threads: int, seconds: list[float]) -> dict[str, Any]:
 def _timing_row(timing: dict[str, Any]) -> tuple[object, ...]:
     median = f"{timing['median_ms']:.2f} ms" if timing["calls"] > 1 else ""
     return timing["step"], timing["threads"], timing["calls"], f"{timing['best_ms']:.2f} ms", median
-
-
-def _draw(preprocessor: "Preprocessor", features: "Features", photo: "Image.Image") -> "Image.Image":
-    from foveal.show import draw_panels, panels
-
-    plan = features.plans[0]
-    shown = panels(plan, features[features.batch.primary], preprocessor.normalization, photo)
-    return draw_panels(shown, f"what {preprocessor.name} sees: {plan.features} feature tokens")

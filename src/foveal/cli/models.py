@@ -7,7 +7,7 @@ def models(json: Json = False) -> None:
     """List the models that have a spec."""
     from foveal.preprocessor import Preprocessor
     from foveal.spec import names
-    from foveal.spec.find import SPECS
+    from foveal.spec.find import spec_path
 
     specs = [Preprocessor.from_spec(name).spec for name in names()]
     if json:
@@ -21,7 +21,9 @@ def models(json: Json = False) -> None:
                     "model_types": list(spec.match.model_type),
                     "image_processor_types": list(spec.match.image_processor_type),
                     "source": list(spec.source),
-                    "path": str(SPECS / f"{spec.name}.yaml"),
+                    "limits": {"images": spec.limits.images},
+                    "engines": list(spec.wire.engines),
+                    "path": str(spec_path(spec.name)),
                 }
                 for spec in specs
             ]

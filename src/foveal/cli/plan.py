@@ -1,5 +1,6 @@
 """``foveal plan``."""
 
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -24,7 +25,9 @@ from foveal.errors import FovealError, ImageSizeError, MediaError
 from foveal.types import DTYPES, Size
 
 if TYPE_CHECKING:
-    from foveal.plan.plan import BatchPlan, Plan, View
+    import numpy.typing as npt
+
+    from foveal.plan.plan import BatchPlan, Plan, SideTensor, View
     from foveal.preprocessor import Preprocessor
 
 _SIZE = re.compile(r"([1-9][0-9]{0,15})x([1-9][0-9]{0,15})")
@@ -85,83 +88,124 @@ def item_size(item: str) -> Size:
 
 
 def print_plan(preprocessor: "Preprocessor", items: Sequence[str], batch: "BatchPlan") -> None:
-    """Print two tables: a row for each image, and a row for each of its views."""
+    """Print two tables: a row for each image, and a row for each of its stages and views."""
+    from foveal.show import numbers_text
+
     typer.echo(f"{preprocessor.name}, as {preprocessor.reference} computes it; sizes are height x width\n")
-    images = [
-        (
-            name,
-            Size(plan.height, plan.width),
-            *(_rows_text(tensor.values) for tensor in plan.tensors),
-            plan.features,
-            shape_text(plan.shape),
-            plan.dtype,
-            bytes_text(plan.elements * DTYPES[plan.dtype].itemsize),
+    names = [tensor.name for tensor in _side(preprocessor, batch.plans[0])]
+    images = []
+    for name, plan in zip(_names(items), batch.plans, strict=True):
+        rows, shapes = _row_tensors(preprocessor, plan), {tensor.name: tensor.shape for tensor in plan.tensors}
+        side = [numbers_text(rows[each]) if each in rows else shape_text(shapes[each]) for each in names]
+        size = bytes_text(plan.elements * DTYPES[plan.dtype].itemsize)
+        images.append(
+            (name, Size(plan.height, plan.width), *side, plan.features, shape_text(plan.shape), plan.dtype, size)
         )
-        for name, plan in zip(_names(items), batch.plans, strict=True)
-    ]
-    side = [tensor.name for tensor in batch.plans[0].tensors]
     several = len(images) > 1
     if several:
-        elements = sum(plan.elements for plan in batch.plans)
-        size = bytes_text(elements * DTYPES[batch.dtype].itemsize)
+        joined = _joined_shapes(preprocessor, batch)
+        side = [joined.get(each, "") for each in names]
+        size = bytes_text(math.prod(batch.shape) * DTYPES[batch.dtype].itemsize)
         images.append(
-            (
-                "batch",
-                f"{len(items)} images",
-                *("" for _ in side),
-                batch.features,
-                shape_text(batch.shape),
-                batch.dtype,
-                size,
-            )
+            ("batch", f"{len(items)} images", *side, batch.features, shape_text(batch.shape), batch.dtype, size)
         )
-    print_table(("image", "size", *side, "feature tokens", batch.primary, "dtype", "bytes"), images, footer=several)
+    print_table(("image", "size", *names, "feature tokens", batch.primary, "dtype", "bytes"), images, footer=several)
     typer.echo()
-    views = [
-        (name, *_view_row(plan, view))
+    _print_views(preprocessor, items, batch)
+
+
+def _print_views(preprocessor: "Preprocessor", items: Sequence[str], batch: "BatchPlan") -> None:
+    """Print how each stage and view is made; what is read, and which part of it, only where that is not all."""
+    columns = ["image", "view", "reads", "part", "resized", "passes", "crop", "canvas", "cut"]
+    rows = [
+        [name, *_view_row(preprocessor, plan, view)]
         for name, plan in zip(_names(items), batch.plans, strict=True)
-        for view in plan.views
+        for view in (*plan.stages, *plan.views)
     ]
-    print_table(("image", "view", "resized", "passes", "crop", "canvas", "cut"), views)
+    for column, usual in (("reads", "image"), ("part", "all")):
+        place = columns.index(column)
+        if all(row[place] == usual for row in rows):
+            del columns[place]
+            rows = [row[:place] + row[place + 1 :] for row in rows]
+    print_table(columns, rows)
 
 
 def batch_tree(preprocessor: "Preprocessor", items: Sequence[str], batch: "BatchPlan") -> dict[str, Any]:
     """Return a batch plan for machines."""
-    item = DTYPES[batch.dtype].itemsize
     return {
         "model": preprocessor.name,
         "reference": preprocessor.reference,
-        "images": [plan_tree(name, plan) for name, plan in zip(items, batch.plans, strict=True)],
+        "images": [plan_tree(preprocessor, name, plan) for name, plan in zip(items, batch.plans, strict=True)],
         "batch": {
             "primary": batch.primary,
             "shape": list(batch.shape),
             "dtype": batch.dtype,
-            "bytes": sum(plan.elements for plan in batch.plans) * item,
+            "bytes": math.prod(batch.shape) * DTYPES[batch.dtype].itemsize,
             "features": batch.features,
         },
     }
 
 
-def plan_tree(name: str, plan: "Plan") -> dict[str, Any]:
-    """Return one image's plan for machines."""
+def plan_tree(preprocessor: "Preprocessor", name: str, plan: "Plan") -> dict[str, Any]:
+    """Return one image's plan for machines.
+
+    Sizes and boxes are objects. ``stages`` are pictures that views read, made as views are. ``tensors`` has the numbers
+    of those small tensors that have one row for an image; ``side_tensors`` the dtypes and shapes of all, of this
+    image's part. Keys are added over time, and never change their meaning.
+    """
     return {
         "image": name,
         "height": plan.height,
         "width": plan.width,
+        "stages": [_view_tree(plan, stage) for stage in plan.stages],
         "views": [_view_tree(plan, view) for view in plan.views],
+        "grid": {"rows": plan.grid[0], "columns": plan.grid[1]},
         "shape": list(plan.shape),
         "dtype": plan.dtype,
         "bytes": plan.elements * DTYPES[plan.dtype].itemsize,
         "features": plan.features,
-        "tensors": {tensor.name: [list(row) for row in tensor.values] for tensor in plan.tensors},
+        "tensors": {name: values.tolist() for name, values in _row_tensors(preprocessor, plan).items()},
+        "side_tensors": [
+            {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape)}
+            for tensor in _side(preprocessor, plan)
+        ],
     }
+
+
+def _side(preprocessor: "Preprocessor", plan: "Plan") -> "list[SideTensor]":
+    """Return the small tensors of an image that a call returns, without those that are for engines alone."""
+    returned = {tensor.name for tensor in preprocessor.spec.tensors if tensor.hf}
+    return [tensor for tensor in plan.tensors if tensor.name in returned]
+
+
+def _row_tensors(preprocessor: "Preprocessor", plan: "Plan") -> "dict[str, npt.NDArray[Any]]":
+    """Return the small tensors that have one row for an image, as a call with this image alone returns them."""
+    from foveal.plan.batch import make_batch_plan
+    from foveal.plan.tensors import batch_tensors
+
+    tensors = batch_tensors(preprocessor.spec, make_batch_plan(preprocessor.spec, [plan]))
+    padded = {tensor.name for tensor in preprocessor.spec.tensors if tensor.join == "blocks"}
+    rows = [tensor.name for tensor in _side(preprocessor, plan) if tensor.shape[0] == 1 and tensor.name not in padded]
+    return {name: tensors[name] for name in rows}
+
+
+def _joined_shapes(preprocessor: "Preprocessor", batch: "BatchPlan") -> dict[str, str]:
+    """Return the shapes that tensors of more than a row for an image have in a batch."""
+    from foveal.plan.tensors import batch_tensors
+
+    rows = _row_tensors(preprocessor, batch.plans[0])
+    tensors = batch_tensors(preprocessor.spec, batch)
+    return {name: shape_text(tensor.shape) for name, tensor in tensors.items() if name not in rows}
 
 
 def _view_tree(plan: "Plan", view: "View") -> dict[str, Any]:
     return {
         "name": view.name,
+        "reads": view.reads,
+        "window": view.window._asdict(),
+        "border": list(view.border),
         "resized": view.resized._asdict(),
-        "resample": _resample(plan, view),
+        "resample": _resample(view),
         "crop": view.crop._asdict(),
         "canvas": view.canvas._asdict(),
         "place": {"top": view.place[0], "left": view.place[1]},
@@ -171,38 +215,68 @@ def _view_tree(plan: "Plan", view: "View") -> dict[str, Any]:
             "block": view.pack.block,
             "merge": view.pack.merge,
             "temporal": view.pack.temporal,
+            "allotted": view.pack.allotted and view.pack.allotted._asdict(),
         },
         "offset": view.offset,
     }
 
 
-def _resample(plan: "Plan", view: "View") -> dict[str, Any] | None:
-    """Return filter and order of the passes; None where the size stays."""
-    if view.resized == (plan.height, plan.width):
+def _resample(view: "View") -> dict[str, Any] | None:
+    """Return filter, method and order of the passes; None where the size stays."""
+    if view.resized == (view.window.height, view.window.width):
         return None
-    return {"filter": view.filter, "first_pass": "vertical" if view.vertical_first else "horizontal"}
+    first = "vertical" if view.vertical_first else "horizontal"
+    return {
+        "filter": view.filter,
+        "method": view.method,
+        "first_pass": first if view.method == "antialias" else None,
+    }
 
 
-def _view_row(plan: "Plan", view: "View") -> tuple[object, ...]:
-    from foveal.show import packing_text
-
-    resample, crop = _resample(plan, view), view.crop
-    window = Size(crop.height, crop.width)
-    placed = window != view.canvas or any(view.place)
+def _view_row(preprocessor: "Preprocessor", plan: "Plan", view: "View") -> tuple[object, ...]:
+    resample, crop = _resample(view), view.crop
+    kept = Size(crop.height, crop.width)
+    placed = kept != view.canvas or any(view.place)
     return (
         view.name,
+        view.reads,
+        _part_text(plan, view),
         view.resized,
-        f"{resample['filter']}, {resample['first_pass']} first" if resample else "none",
-        "all" if window == view.resized else f"{window} at {crop.top},{crop.left}",
+        _passes_text(resample) if resample else "none",
+        "all" if kept == view.resized else f"{kept} at {crop.top},{crop.left}",
         f"{view.canvas}, placed at {view.place[0]},{view.place[1]}" if placed else view.canvas,
-        packing_text(view),
+        _cut_text(preprocessor, plan, view),
     )
+
+
+def _part_text(plan: "Plan", view: "View") -> str:
+    """Return the window of what is read that is resized."""
+    read = Size(plan.height, plan.width)
+    if view.reads != "image":
+        read = next(stage.canvas for stage in plan.stages if stage.name == view.reads)
+    top, left, height, width = view.window
+    return "all" if view.window == (0, 0, *read) else f"{Size(height, width)} at {top},{left}"
+
+
+def _passes_text(resample: dict[str, Any]) -> str:
+    how = {
+        "antialias": f"{resample['first_pass']} first",
+        "linear": "without antialias",
+        "fixed_taps": "fixed taps, on values",
+    }
+    return f"{resample['filter']}, {how[resample['method']]}"
+
+
+def _cut_text(preprocessor: "Preprocessor", plan: "Plan", view: "View") -> str:
+    """Return how a canvas is cut; of a stage, the grid that counts are made of, if it is this one's."""
+    from foveal.show import packing_text
+
+    if view.pack.kind != "pixels":
+        return packing_text(view)
+    rows, columns = plan.grid
+    return f"grid of {rows}x{columns}" if view.name == preprocessor.spec.image.grid else "not cut"
 
 
 def _names(items: Sequence[str]) -> list[str]:
     """Return what stands for an image in a table: a file's name without its directories."""
     return [Path(item).name or item for item in items]
-
-
-def _rows_text(rows: Sequence[Sequence[int]]) -> str:
-    return ", ".join("x".join(map(str, row)) for row in rows)

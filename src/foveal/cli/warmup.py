@@ -45,8 +45,8 @@ def warmup(
         print_json({"models": rows, "seconds": round(total, 3)})
         return
     for one, spent in zip(preprocessors, seconds, strict=True):
-        typer.echo(f"{one.name:14} {one.reference:12} {dtype or one.dtype:10} {spent:6.1f} s")
-    typer.echo(f"{'in all':38} {total:6.1f} s")
+        typer.echo(f"{one.name:16} {one.reference:12} {dtype or one.dtype:10} {spent:6.1f} s")
+    typer.echo(f"{'in all':40} {total:6.1f} s")
 
 
 def _every(reference: str | None) -> "list[Preprocessor]":

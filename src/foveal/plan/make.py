@@ -4,11 +4,14 @@ from functools import lru_cache
 from operator import index
 
 from foveal.errors import ImageSizeError
-from foveal.plan.counts import count_features, side_tensor
-from foveal.plan.plan import Plan
-from foveal.plan.views import make_views, normalization, shape
+from foveal.plan.counts import count_features
+from foveal.plan.plan import Plan, View
+from foveal.plan.tensors import side_tensors
+from foveal.plan.views import Sample, blocks, make_views, normalization
+from foveal.spec import schema
 from foveal.spec.schema import Spec
 from foveal.spec.values import show
+from foveal.types import Size
 
 __all__ = ["make_plan", "primary_dtype"]
 
@@ -16,7 +19,7 @@ LONGEST_SIDE = 2**31 - 1
 """No image format has longer ones."""
 
 
-def make_plan(spec: Spec, height: int, width: int) -> Plan:
+def make_plan(spec: Spec, height: int, width: int, sample: Sample = "one_image") -> Plan:
     """Return the plan of an image.
 
     Parameters
@@ -25,6 +28,8 @@ def make_plan(spec: Spec, height: int, width: int) -> Plan:
         Resolved.
     height, width : int
         Of the image, in pixels, after its orientation is applied.
+    sample : {"one_image", "many_images"}
+        How many images the sample has to which it belongs; some models read them in another way.
 
     Raises
     ------
@@ -36,19 +41,30 @@ def make_plan(spec: Spec, height: int, width: int) -> Plan:
     if not (0 < height <= LONGEST_SIDE and 0 < width <= LONGEST_SIDE):
         size = f"{show(height)}x{show(width)} (height x width)"
         raise ImageSizeError(f"{size}: both must be from 1 to {LONGEST_SIDE} ({spec.name})")
-    views = make_views(spec, height, width)
-    shapes = [shape(view) for view in views]
-    return Plan(
+    stages, views, grid = make_views(spec, height, width, sample)
+    shapes = [_shape(spec.image.pack, view) for view in views]
+    if any(shape[1:] != shapes[0][1:] for shape in shapes):
+        parts = " and ".join(sorted({"x".join(map(str, shape[1:])) for shape in shapes}))
+        raise ImageSizeError(
+            f"{Size(height, width)} (height x width): it becomes {parts}, not one tensor ({spec.name})"
+        )
+    features = 0
+    if spec.tokens is not None:
+        features = count_features(spec.tokens.features, views, grid, Size(height, width))
+    plan = Plan(
         spec=spec.name,
         reference=spec.reference,
         height=height,
         width=width,
+        stages=stages,
         views=views,
+        grid=grid,
         shape=(sum(part[0] for part in shapes), *shapes[0][1:]),
         dtype=primary_dtype(spec),
-        features=count_features(spec.tokens.features, views),
-        tensors=tuple(side_tensor(tensor, views) for tensor in spec.tensors if tensor.value != "primary"),
+        features=features,
+        tensors=(),
     )
+    return side_tensors(spec, plan)
 
 
 @lru_cache(maxsize=64)
@@ -58,3 +74,16 @@ def primary_dtype(spec: Spec) -> str:
     if not given.rescale and not given.normalize:
         return spec.image.normalize.untouched
     return spec.primary.dtype if given.rescale and given.normalize else "float32"
+
+
+def _shape(pack: object, view: View) -> tuple[int, ...]:
+    """Return the shape of a view's part of the primary tensor."""
+    count, block = blocks(view), view.pack.block
+    match pack:
+        case schema.Planar():
+            return (1, 3, *view.canvas)
+        case schema.Tiles() | schema.PatchPack(axes=4):
+            return (count, 3, block, block)
+        case schema.PatchPack(axes=3):
+            return (1, count, 3 * block * block)
+    return (count, 3 * view.pack.temporal * block * block)

@@ -1,42 +1,65 @@
-"""From a spec's steps to the views of one image: what is resampled, kept, and placed where."""
+"""From a spec's steps to the views of one image: what is read, resampled, kept, and placed where."""
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from foveal.errors import ImageSizeError
-from foveal.plan.canvas import best_fit
+from foveal.plan import canvas as canvases
+from foveal.plan import windows
+from foveal.plan.ops import OPS, Draft
 from foveal.plan.plan import Normalization, Pack, View
-from foveal.plan.sizes import fit_canvas, resize, smart_resize
-from foveal.spec import schema
-from foveal.spec.schema import Filter
-from foveal.types import Box, Color, Size
+from foveal.spec import schema, steps
+from foveal.types import Box, Reference, Size
 
 MOST_PIXELS = 2**28
 """Of a resized image, of which a model may keep but a part: as bytes it would be 800 MB in the references."""
 
-__all__ = ["make_views", "normalization", "pass_order", "shape", "tiles"]
+__all__ = ["Sample", "Views", "blocks", "make_views", "normalization", "pass_order"]
+
+Sample = Literal["one_image", "many_images"]
+"""How many images the sample has to which an image belongs."""
+
+PIXELS = Pack("pixels")
 
 
-def make_views(spec: schema.Spec, height: int, width: int) -> tuple[View, ...]:
-    """Return the views of an image, in the order in which the encoder reads them.
+class Views(NamedTuple):
+    """Stages and views of an image, and the rows and columns of what is cut."""
+
+    stages: tuple[View, ...]
+    views: tuple[View, ...]
+    grid: tuple[int, int]
+
+
+def make_views(spec: schema.Spec, height: int, width: int, sample: Sample = "one_image") -> Views:
+    """Return the stages and views of an image; views in the order in which the encoder reads them.
 
     Raises
     ------
     ImageSizeError
         If a rule of the spec refuses the size.
     """
-    pack = _pack(spec)
-    views: list[View] = []
-    offset = 0
-    for part in spec.image.views:
-        if part.when == "multi_tile" and sum(map(tiles, views)) <= 1:
-            continue
-        view = _view(spec, part, pack, Size(height, width), offset)
-        views.append(view)
-        offset += math.prod(shape(view))
-    return tuple(views)
+    pack, image = _pack(spec), spec.image
+    pictures = {"image": Size(height, width)}
+    stages = []
+    for part in image.stages:
+        stage = _view(spec, part, PIXELS, pictures["image"], pictures[part.reads], None)
+        pictures[part.name] = stage.canvas
+        stages.append(stage)
+    parts = [part for part in image.views if part.enabled]
+    found = {part.name: list(_parts(spec, part, pack, pictures)) for part in parts if part.when in ("always", sample)}
+    name = image.grid or image.views[0].name
+    cut = next((view.canvas for view in (*stages, *itertools.chain(*found.values())) if view.name == name), None)
+    grid = _grid(pack, cut) if cut else (1, 1)
+    for part in parts:
+        if part.when == "multi_tile" and grid[0] * grid[1] > 1:
+            found[part.name] = list(_parts(spec, part, pack, pictures))
+    views = [view for part in parts for view in found.get(part.name, ())]
+    return Views(tuple(stages), _with_offsets(views), grid)
 
 
 def normalization(spec: schema.Spec) -> Normalization:
@@ -49,7 +72,7 @@ def normalization(spec: schema.Spec) -> Normalization:
     return Normalization(given.rescale, given.factor, given.normalize, given.mean, given.std, compute)
 
 
-def pass_order(reference: schema.Reference, source: Size, result: Size) -> bool:
+def pass_order(reference: Reference, source: Size, result: Size) -> bool:
     """Return whether the vertical pass of a resize runs before the horizontal one.
 
     Source: Pillow 13.0.0, src/libImaging/Resample.c; earlier Pillow and torchvision never do it.
@@ -58,127 +81,121 @@ def pass_order(reference: schema.Reference, source: Size, result: Size) -> bool:
     return reference == "pillow" and narrower != 0 and shorter > 0 and shorter > 2 * narrower
 
 
-def tiles(view: View) -> int:
-    """Return the number of tiles of a view; a planar view is one."""
-    side = view.pack.block
-    return (view.canvas.height // side) * (view.canvas.width // side) if view.pack.kind == "tiles" else 1
+def blocks(view: View) -> int:
+    """Return the number of tiles or patches of a view; a planar view is one."""
+    rows, columns = _grid(view.pack, view.canvas)
+    return rows * columns
 
 
-def shape(view: View) -> tuple[int, ...]:
-    """Return the shape of a view's part of the primary tensor."""
-    pack, canvas = view.pack, view.canvas
-    if pack.kind == "planar":
-        return (1, 3, canvas.height, canvas.width)
-    if pack.kind == "tiles":
-        return (tiles(view), 3, pack.block, pack.block)
-    patches = (canvas.height // pack.block) * (canvas.width // pack.block)
-    return (patches, 3 * pack.temporal * pack.block * pack.block)
+def _grid(pack: Pack, canvas: Size) -> tuple[int, int]:
+    return (canvas.height // pack.block, canvas.width // pack.block) if pack.block else (1, 1)
 
 
-class _Draft:
-    """A view while its steps are applied."""
-
-    __slots__ = ("box", "canvas", "fill", "filter", "place", "resized")
-
-    def __init__(self, source: Size) -> None:
-        self.resized: Size = source
-        self.filter: Filter = "bilinear"
-        self.box: Box | None = None
-        self.canvas: Size | None = None
-        self.place: tuple[int, int] = (0, 0)
-        self.fill: Color = (0, 0, 0)
+def _with_offsets(views: Sequence[View]) -> tuple[View, ...]:
+    """Place views one after the other in the image's part of the primary tensor."""
+    offset, placed = 0, []
+    for view in views:
+        placed.append(msgspec.structs.replace(view, offset=offset) if offset else view)
+        offset += 3 * view.canvas.height * view.canvas.width * view.pack.temporal
+    return tuple(placed)
 
 
-def _view(spec: schema.Spec, part: schema.View, pack: Pack, source: Size, offset: int) -> View:
-    draft = _Draft(source)
-    canvas = source
-    if part.canvas is not None:
-        rule = part.canvas
-        canvas = best_fit(*source, tile=rule.tile, max_tiles=rule.max_tiles, largest=rule.largest)
-    name = part.name
+def _parts(spec: schema.Spec, part: schema.View, pack: Pack, pictures: dict[str, Size]) -> Iterator[View]:
+    """Yield the views of a part: one, or one for each window that a rule cuts."""
+    read = pictures[part.reads]
+    if part.windows is None:
+        yield _view(spec, part, pack, pictures["image"], read, None)
+        return
     try:
+        boxes = _windows(part.windows, read)
+    except ImageSizeError as error:
+        raise _named(error, pictures["image"], spec, part.windows) from None
+    for number, box in enumerate(boxes):
+        view = _view(spec, part, pack, pictures["image"], read, box)
+        yield msgspec.structs.replace(view, name=f"{part.name} {number}")
+
+
+def _view(spec: schema.Spec, part: schema.Stage, pack: Pack, image: Size, read: Size, window: Box | None) -> View:
+    draft = Draft(window or Box(0, 0, *read))
+    rule: object = part.canvas
+    try:
+        canvas = _canvas(part.canvas, read)
         for step in part.steps:
-            name = type(step).__struct_config__.tag  # type: ignore[assignment]
-            _STEPS[type(step)](step, draft, canvas)
+            rule = step
+            OPS[type(step)](step, draft, canvas)
             if math.prod(draft.resized) > MOST_PIXELS:
                 raise ImageSizeError(f"would be resized to {draft.resized}, more than {MOST_PIXELS} pixels")
-        box = draft.box or Box(0, 0, *draft.resized)
-        canvas = draft.canvas or Size(box.height, box.width)
-        name = pack.kind
-        _check_pack(pack, canvas)
+        rule = pack
+        _check_pack(pack, draft.canvas)
     except ImageSizeError as error:
-        raise ImageSizeError(f"{source} (height x width): {error} ({spec.name}, {name})") from None
+        raise _named(error, image, spec, rule) from None
     return View(
         name=part.name,
+        reads=part.reads,
+        window=draft.window,
+        border=draft.border,
         resized=draft.resized,
         filter=draft.filter,
-        vertical_first=pass_order(spec.reference, source, draft.resized),
-        crop=box,
-        canvas=canvas,
+        method=draft.method,
+        vertical_first=draft.method == "antialias" and _vertical_first(spec.reference, draft),
+        crop=draft.crop,
+        canvas=draft.canvas,
         place=draft.place,
         fill=draft.fill,
         pack=pack,
-        offset=offset,
+        offset=0,
     )
 
 
-def _smart_resize(step: schema.SmartResize, draft: _Draft, _: Size) -> None:
-    draft.filter = step.filter
-    if step.enabled:
-        draft.resized = smart_resize(
-            *draft.resized,
-            factor=step.patch * step.merge,
-            min_pixels=step.min_pixels,
-            max_pixels=step.max_pixels,
-            max_aspect=step.max_aspect,
-        )
+def _vertical_first(reference: Reference, draft: Draft) -> bool:
+    """Whether the vertical pass runs first; of an image that the reference lays on its side, the other way round."""
+    source = Size(draft.window.height, draft.window.width)
+    if not draft.on_its_side:
+        return pass_order(reference, source, draft.resized)
+    return not pass_order(reference, Size(*reversed(source)), Size(*reversed(draft.resized)))
 
 
-def _resize(step: schema.Resize, draft: _Draft, _: Size) -> None:
-    draft.filter = step.filter
-    if step.enabled:
-        size = step.size
-        fixed = Size(size.height, size.width) if size.height and size.width else None
-        draft.resized = resize(*draft.resized, shortest_edge=size.shortest_edge, size=fixed)
+def _named(error: ImageSizeError, image: Size, spec: schema.Spec, rule: object) -> ImageSizeError:
+    """Return an error with the size of the image, the spec and the name of the rule."""
+    name = rule.kind if isinstance(rule, Pack) else type(rule).__struct_config__.tag  # type: ignore[attr-defined]
+    return ImageSizeError(f"{image} (height x width): {error} ({spec.name}, {name})")
 
 
-def _center_crop(step: schema.CenterCrop, draft: _Draft, _: Size) -> None:
-    """Keep the middle, or put a smaller image into the middle of black.
-
-    Source: transformers 5.24.0, image_processing_backends.py (torchvision) and image_transforms.py (pillow).
-    """
-    if not step.enabled:
-        return
-    height, width = draft.resized
-    canvas = Size(step.size.height, step.size.width)
-    draft.box = Box(
-        max(height - canvas.height, 0) // 2,
-        max(width - canvas.width, 0) // 2,
-        min(height, canvas.height),
-        min(width, canvas.width),
+def _canvas(rule: schema.AnyCanvas | None, size: Size) -> Size:
+    """Return the canvas that a rule chooses for a picture."""
+    match rule:
+        case None:
+            return size
+        case steps.BestFit():
+            return canvases.best_fit(*size, **msgspec.structs.asdict(rule))
+        case steps.BestResolution():
+            return canvases.best_resolution(*size, pinpoints=rule.pinpoints)
+        case steps.DynamicHd():
+            return canvases.dynamic_hd(*size, **msgspec.structs.asdict(rule))
+        case steps.HdTransform():
+            return canvases.hd_transform(*size, **msgspec.structs.asdict(rule))
+        case steps.OverlappingTiles():
+            return canvases.overlapping_tiles(*size, **msgspec.structs.asdict(rule))
+    if not rule.enabled:
+        return Size(rule.tile, rule.tile)
+    match rule:
+        case steps.LeastUpscale():
+            return canvases.least_upscale(*size, tile=rule.tile, max_tiles=rule.max_tiles)
+        case steps.CoveringGrid() if rule.covering:
+            return canvases.covering_grid(*size, tile=rule.tile, max_tiles=rule.max_tiles)
+    order = rule.order if isinstance(rule, steps.ClosestAspectRatio) else "columns"
+    return canvases.closest_aspect_ratio(
+        *size, tile=rule.tile, min_tiles=rule.min_tiles, max_tiles=rule.max_tiles, order=order
     )
-    odd = 1 if step.odd_pad == "before" else 0
-    draft.canvas = canvas
-    draft.place = ((canvas.height - draft.box.height + odd) // 2, (canvas.width - draft.box.width + odd) // 2)
 
 
-def _resize_to_canvas(step: schema.ResizeToCanvas, draft: _Draft, canvas: Size) -> None:
-    draft.filter = step.filter
-    draft.resized = fit_canvas(*draft.resized, canvas=canvas, grow_limit=None if step.grow else step.grow_limit)
-
-
-def _pad_to_canvas(step: schema.PadToCanvas, draft: _Draft, canvas: Size) -> None:
-    draft.canvas = canvas
-    draft.fill = step.fill
-
-
-_STEPS: dict[type, Callable[[Any, _Draft, Size], None]] = {
-    schema.SmartResize: _smart_resize,
-    schema.Resize: _resize,
-    schema.CenterCrop: _center_crop,
-    schema.ResizeToCanvas: _resize_to_canvas,
-    schema.PadToCanvas: _pad_to_canvas,
-}
+def _windows(rule: schema.AnyWindows, size: Size) -> list[Box]:
+    """Return the parts that a rule cuts from a picture."""
+    if isinstance(rule, steps.OverlappingCrops):
+        return windows.overlapping_crops(*size, **msgspec.structs.asdict(rule))
+    if not rule.enabled:
+        return []
+    return windows.pan_and_scan(*size, min_crop=rule.min_crop, max_crops=rule.max_crops, min_ratio=rule.min_ratio)
 
 
 def _check_pack(pack: Pack, canvas: Size) -> None:
@@ -189,9 +206,14 @@ def _check_pack(pack: Pack, canvas: Size) -> None:
 
 @lru_cache(maxsize=64)
 def _pack(spec: schema.Spec) -> Pack:
-    given = spec.image.pack
-    if isinstance(given, schema.Planar):
-        return Pack("planar")
-    if isinstance(given, schema.Tiles):
-        return Pack("tiles", given.tile)
-    return Pack("merge_patches", given.patch, given.merge, given.temporal)
+    match spec.image.pack:
+        case schema.Planar():
+            return Pack("planar")
+        case schema.Tiles(tile=tile):
+            return Pack("tiles", tile)
+        case schema.PatchPack(patch=patch, channels="last"):
+            return Pack("channels_last_patches", patch)
+        case schema.PatchPack(patch=patch):
+            return Pack("patches", patch)
+        case schema.MergePatches(patch=patch, merge=merge, temporal=temporal):
+            return Pack("merge_patches", patch, merge, temporal)

@@ -6,24 +6,35 @@ An index out of bounds in a kernel is a segmentation fault, so sizes, dtypes and
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from foveal.errors import MediaError, OutputError, TargetError
+from foveal.media.arrays import array_pixels
 from foveal.media.pixels import Pixels
 from foveal.plan.plan import BatchPlan, Normalization, Plan, View
 from foveal.run.buffers import aligned_empty, scratch
+from foveal.run.fixed_taps import run_fixed_taps
 from foveal.run.layout import layout_of
+from foveal.run.reading import source_of
 from foveal.run.schedule import bands, run_all, thread_count
-from foveal.run.tables import arithmetic, axis_weights, compiled_emit, pack_axis, weight_bytes
-from foveal.types import DTYPES, Size
+from foveal.run.tables import (
+    arithmetic,
+    axis_weights,
+    compiled_emit,
+    emit_constants,
+    linear_taps,
+    pack_axis,
+    weight_bytes,
+)
+from foveal.types import DTYPES, Box
 from foveal_kernels import target
 from foveal_kernels import view as kernels
 from foveal_kernels.emit import layout_words
 from foveal_kernels.resample import Dot, Weights
+from foveal_kernels.rules import Taps
 from foveal_kernels.source import Source, is_interleaved, row_bytes
 from foveal_kernels.view import Canvas, Emitter, Scratch
 from foveal_kernels.weights import DIGITS, digits_needed
@@ -37,6 +48,10 @@ def instruction_level() -> str:
         return str(target.level())
     except ValueError as error:
         raise TargetError(str(error)) from None
+
+
+BYTES = Normalization(rescale=False, factor=1.0, normalize=False, mean=(0.0,) * 3, std=(1.0,) * 3)
+"""Of stages: nothing is computed."""
 
 
 # ---- a batch
@@ -77,15 +92,32 @@ def run_batch(
     """
     count = thread_count(threads)
     result = _allocated(batch.shape, dtype) if out is None else _checked(out, batch.shape, dtype)
-    offsets = accumulate((plan.elements for plan in batch.plans[:-1]), initial=0)
-    images = enumerate(zip(batch.plans, load, offsets, strict=True))
+    _zero_padding(batch, result)
+    images = enumerate(zip(batch.plans, load, batch.offsets, strict=True))
     jobs = [_Image(position, *image, result, out is not None, normalization, dtype) for position, image in images]
     if count == 1 or len(jobs) >= count:
         run_all([job.run for job in jobs], count)
         return result
-    pixels = run_all([job.decode for job in jobs], count)
-    run_all([task for job, image in zip(jobs, pixels, strict=True) for task in job.banded(image, count)], count)
+    pictures = run_all([job.decode for job in jobs], count)
+    for step in range(1 + max(len(plan.stages) for plan in batch.plans)):
+        run_all(
+            [task for job, known in zip(jobs, pictures, strict=True) for task in job.tasks(step, known, count)], count
+        )
     return result
+
+
+def _zero_padding(batch: BatchPlan, out: npt.NDArray[Any]) -> None:
+    """Write zeros between the images' parts, and, where images are padded to the largest, around each."""
+    flat, end = out.reshape(-1), 0
+    for plan, offset in zip(batch.plans, batch.offsets, strict=True):
+        flat[end:offset] = 0
+        end = offset + plan.elements
+        height, width = plan.views[0].canvas
+        if plan.views[0].pack.allotted:
+            part = flat[offset:end].reshape(plan.shape)
+            part[..., height:, :] = 0
+            part[..., :height, width:] = 0
+    flat[end:] = 0
 
 
 class _Image(NamedTuple):
@@ -103,7 +135,7 @@ class _Image(NamedTuple):
     normalization: Normalization
     dtype: str
 
-    def decode(self) -> Pixels:
+    def decode(self) -> dict[str, Pixels]:
         """Decode, and check that the picture is as large as its header said and lies beside a caller's ``out``."""
         pixels = self.load()
         if (pixels.height, pixels.width) != (self.plan.height, self.plan.width):
@@ -113,26 +145,46 @@ class _Image(NamedTuple):
             )
         if self.foreign and _overlap(pixels, self.out):
             raise OutputError(f"out shares memory with image {self.position}")
-        return pixels
+        return {"image": pixels}
 
     def run(self) -> None:
-        """Decode and write all views on this thread."""
-        pixels = self.decode()
-        for view in self.plan.views:
-            self._view(view, pixels)
+        """Decode and write all stages and views on this thread."""
+        pictures = self.decode()
+        for step in range(1 + len(self.plan.stages)):
+            for task in self.tasks(step, pictures, 1):
+                task()
 
-    def banded(self, pixels: Pixels, threads: int) -> list[Callable[[], None]]:
-        """Return one task for each row band of each view."""
-        tasks: list[Callable[[], None]] = []
-        for view in self.plan.views:
-            work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
-            for start, stop in bands(view.canvas.height, work, threads, max(view.pack.block * view.pack.merge, 1)):
-                tasks.append(partial(self._view, view, pixels, start, stop))
+    def tasks(self, step: int, pictures: dict[str, Pixels], threads: int) -> list[Callable[[], None]]:
+        """Return one task for each row band of a stage, or, in the step after the last stage, of each view.
+
+        A stage's picture is added to those that are known.
+        """
+        stages = self.plan.stages
+        if step > len(stages):
+            return []
+        if step == len(stages):
+            return [task for view in self.plan.views for task in self._banded(view, pictures, threads, self._write)]
+        stage = stages[step]
+        picture = aligned_empty((*stage.canvas, 3), np.dtype(np.uint8))
+        tasks = self._banded(stage, pictures, threads, partial(self._draw, picture))
+        pictures[stage.name] = array_pixels(picture, (0, 0, 0))
         return tasks
 
-    def _view(self, view: View, pixels: Pixels, start: int = 0, stop: int | None = None) -> None:
+    def _banded(
+        self, view: View, pictures: dict[str, Pixels], threads: int, write: Callable[..., None]
+    ) -> list[Callable[[], None]]:
+        pixels = pictures[view.reads]
+        work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
+        multiple = max(view.pack.block * view.pack.merge, 1)
+        edges = bands(view.canvas.height, work, threads, multiple)
+        return [partial(write, view, pixels, start, stop) for start, stop in edges]
+
+    def _write(self, view: View, pixels: Pixels, start: int, stop: int) -> None:
         address = self.out.ctypes.data + self.offset * self.out.itemsize
         run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop)
+
+    def _draw(self, picture: npt.NDArray[np.uint8], view: View, pixels: Pixels, start: int, stop: int) -> None:
+        run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop)
 
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
@@ -188,45 +240,75 @@ class Passes(NamedTuple):
     span: int
 
 
+class Blend(NamedTuple):
+    """The taps of a linear resize.
+
+    Attributes
+    ----------
+    across, down : Taps
+    columns : tuple of int
+        First source column that is read, and the number of columns.
+    """
+
+    across: Taps
+    down: Taps
+    columns: tuple[int, int]
+
+
 class Prepared(NamedTuple):
     """All that a view needs and that does not depend on pixels; ``owners`` keeps alive what addresses point to."""
 
     canvas: Canvas
     emitter: Emitter
-    passes: Passes | None
+    resize: Passes | Blend | None
     owners: tuple[Any, ...]
 
 
 @lru_cache(maxsize=256)
 def prepare(
-    view: View, source: Size, reference: str, normalization: Normalization, dtype: str, digits: int | None = None
+    view: View, reference: str, normalization: Normalization, dtype: str, digits: int | None = None
 ) -> Prepared:
-    """Build the tables of a view for a source of this size; ``digits`` forces more digits than the weights need."""
+    """Build the tables of a view; ``digits`` forces more digits than the weights need."""
+    instruction_level()  # refuses a wrong level before kernels are compiled for it
     layout, item = layout_of(view), DTYPES[dtype].itemsize
-    values = arithmetic(normalization, reference, dtype)
-    function = compiled_emit(values.form, values.dtype)
+    values = arithmetic(normalization, reference, dtype, layout.interleaved)
+    function = compiled_emit(values.form, values.dtype, layout.interleaved)
     plane = kernels.canvas_plane(view.canvas.width)
     columns, channels = layout.columns * item, layout.channels * item
-    tables = (columns, channels, layout.copies, layout.gap * item, values.constants, values.values)
+    constants = emit_constants(values, layout.interleaved)
+    tables = (columns, channels, layout.copies, layout.gap * item, constants, values.values)
     words = layout_words(plane, layout.side, layout.step * item, layout.run, layout.merge, *tables)
     emitter = Emitter(function.address, words, layout.rows * item, layout.side, layout.band)
     canvas = Canvas(*view.place, view.canvas.width, *view.fill)
-    passes = None if view.resized == source else _passes(view, source, reference, digits)
-    return Prepared(canvas, emitter, passes, (function, columns, channels, values))
+    return Prepared(canvas, emitter, _resize(view, reference, digits), (function, columns, channels, constants, values))
 
 
-def _passes(view: View, source: Size, reference: str, digits: int | None) -> Passes:
-    level = target.LEVELS[instruction_level()]
+def _resize(view: View, reference: str, digits: int | None) -> Passes | Blend | None:
+    if view.resized == (view.window.height, view.window.width):
+        return None
+    return _blend(view) if view.method == "linear" else _passes(view, reference, digits)
+
+
+def _blend(view: View) -> Blend:
     top, left, height, width = view.crop
-    across = axis_weights(source.width, view.resized.width, view.filter, reference, left, width)
-    down = axis_weights(source.height, view.resized.height, view.filter, reference, top, height)
+    across = linear_taps(view.window.width, view.resized.width, left, width)
+    first, end = int(across.first[0]), int(across.second[-1]) + 1
+    across = across._replace(first=across.first - np.int32(first), second=across.second - np.int32(first))
+    return Blend(across, linear_taps(view.window.height, view.resized.height, top, height), (first, end - first))
+
+
+def _passes(view: View, reference: str, digits: int | None) -> Passes:
+    level = target.LEVELS[instruction_level()]
+    window, (top, left, height, width) = view.window, view.crop
+    across = axis_weights(window.width, view.resized.width, view.filter, reference, left, width)
+    down = axis_weights(window.height, view.resized.height, view.filter, reference, top, height)
     if digits is None:
         needed = (digits_needed(axis.weights, level) for axis in (across, down))
         digits = max(*needed, digit_counts(reference)[0])
     horizontal, first = _from_first_group(pack_axis(across, level, digits))
     vertical = pack_axis(down, level, digits)
     end = 4 * (first + int(horizontal.groups.sum(axis=1).max()))
-    columns = (4 * first, min(end, source.width) - 4 * first)
+    columns = (4 * first, min(end, window.width) - 4 * first)
     return Passes(Dot(level=level, digits=digits), horizontal, vertical, columns, _block_span(vertical))
 
 
@@ -270,36 +352,48 @@ def run_view(
     -----
     The memory must hold the image's part of the primary tensor; nothing outside the rows' elements is written.
     """
-    prepared = prepare(view, Size(pixels.height, pixels.width), reference, normalization, dtype, digits)
     stop = view.canvas.height if stop is None else stop
-    source = _source(pixels)
-    where = (prepared.canvas, prepared.emitter)
-    if prepared.passes is None:
-        top, left, height, width = view.crop
-        source = _columns(source._replace(rows=source.rows[top : top + height]), left, width)
-        _place(source, where, address, start, stop)
+    if view.method == "fixed_taps":
+        run_fixed_taps(view, reference, normalization, pixels, dtype, address, start, stop)
         return
-    source = _columns(source, *prepared.passes.columns)
-    resample = _vertical_first if view.vertical_first else _horizontal_first
-    resample(source, prepared.passes, where, address, start, stop)
+    canvas, emitter, resize, _ = prepare(view, reference, normalization, dtype, digits)
+    source, _edge = source_of(pixels, _read_part(view, resize), view.border)
+    where = (canvas, emitter)
+    if resize is None:
+        _place(source, where, address, start, stop)
+    elif isinstance(resize, Blend):
+        _linear(source, resize, where, address, start, stop)
+    elif view.vertical_first:
+        _vertical_first(source, resize, where, address, start, stop)
+    else:
+        _horizontal_first(source, resize, where, address, start, stop)
 
 
-def _columns(source: Source, first: int, count: int) -> Source:
-    """Return the source's columns ``first .. first + count``."""
-    if first == 0 and count == source.width:
-        return source
-    return source._replace(rows=source.rows + np.uint64(first * source.step % (1 << 64)), width=count)
+def _read_part(view: View, resize: Passes | Blend | None) -> Box:
+    """Return the part of what a view reads whose pixels a kernel is given."""
+    top, left, height, _ = view.window
+    if resize is None:
+        return Box(top + view.crop.top, left + view.crop.left, view.crop.height, view.crop.width)
+    first, count = resize.columns
+    return Box(top, left + first, height, count)
 
 
-def _canvas_numbers(where: tuple[Canvas, Emitter]) -> tuple[int, int, int]:
-    """Return canvas width, rows of a band and rows of a patch, which scratch memory depends on."""
+def _canvas_numbers(where: tuple[Canvas, Emitter]) -> tuple[int, int]:
+    """Return canvas width and rows of a band, which scratch memory depends on."""
     canvas, emitter = where
-    return canvas.width, emitter.band, emitter.side
+    return canvas.width, emitter.band
 
 
 def _place(source: Source, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
     memory = Scratch(*scratch(kernels.place_scratch(source.width, *_canvas_numbers(where)), 0))
     kernels.place(source, *where, memory, address, start, stop)
+
+
+def _linear(source: Source, resize: Blend, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
+    across, down, _ = resize
+    size = kernels.linear_scratch(source.width, len(across.first), *_canvas_numbers(where))
+    memory = Scratch(*scratch(size, 0))
+    kernels.resample_linear(source, across, down, *where, memory, address, start, stop)
 
 
 def _horizontal_first(
@@ -321,9 +415,3 @@ def _vertical_first(
     size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, *_canvas_numbers(where))
     memory = Scratch(*scratch(size, 2 * kernels.BLOCK + len(source.rows)))
     kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
-
-
-def _source(pixels: Pixels) -> Source:
-    opaque = pixels.alpha is None
-    alpha = 0 if pixels.alpha is None else pixels.alpha
-    return Source(pixels.rows, pixels.width, pixels.step, *pixels.channels, alpha, opaque, *pixels.background)

@@ -36,7 +36,9 @@ class Layout(NamedTuple):
     step : int
         Distance from a patch to the one below it in the same merge block.
     copies, gap : int
-        How often a value is written, and the distance of the copies.
+        How often a value is written, and the distance of the copies; only where ``interleaved`` is not set.
+    interleaved : bool
+        Whether the channels of a pixel are neighbours: the columns of a run are then 3 elements apart, and not 1.
     """
 
     rows: Offsets
@@ -48,6 +50,7 @@ class Layout(NamedTuple):
     step: int = 0
     copies: int = 1
     gap: int = 0
+    interleaved: bool = False
 
     @property
     def band(self) -> int:
@@ -62,9 +65,16 @@ def layout_of(view: View) -> Layout:
 
 
 def _planar(canvas: Size, pack: Pack) -> Layout:
-    """(3, height, width)."""
-    height, width = canvas
-    return Layout(np.arange(height) * width, np.zeros(1, np.int64), np.arange(3) * (height * width), width)
+    """(3, height, width), or the top left part of a larger array."""
+    height, width = pack.allotted or canvas
+    rows = np.arange(canvas.height) * width
+    return Layout(rows, np.zeros(1, np.int64), np.arange(3) * (height * width), canvas.width)
+
+
+def _pixels(canvas: Size, pack: Pack) -> Layout:
+    """(height, width, 3)."""
+    rows = np.arange(canvas.height) * (3 * canvas.width)
+    return Layout(rows, np.zeros(1, np.int64), np.arange(3), canvas.width, interleaved=True)
 
 
 def _tiles(canvas: Size, pack: Pack) -> Layout:
@@ -80,6 +90,14 @@ def _patches(canvas: Size, pack: Pack) -> Layout:
     return _tiles(canvas, pack)._replace(side=pack.block)
 
 
+def _channels_last_patches(canvas: Size, pack: Pack) -> Layout:
+    """(patches, block**2 * 3), patches in raster order."""
+    y, across, side = np.arange(canvas.height), canvas.width // pack.block, pack.block
+    size = 3 * side * side
+    rows = y // side * (across * size) + y % side * (3 * side)
+    return Layout(rows, np.arange(across) * size, np.arange(3), side, side, interleaved=True)
+
+
 def _merge_patches(canvas: Size, pack: Pack) -> Layout:
     """(patches, 3 * temporal * block**2): the index of a patch is a function of y plus a function of x."""
     side, merge = pack.block, pack.merge
@@ -93,4 +111,11 @@ def _merge_patches(canvas: Size, pack: Pack) -> Layout:
     return Layout(rows, columns, channels, side, side, merge, merge * size, pack.temporal, area)
 
 
-_BY_KIND = {"planar": _planar, "tiles": _tiles, "patches": _patches, "merge_patches": _merge_patches}
+_BY_KIND = {
+    "planar": _planar,
+    "pixels": _pixels,
+    "tiles": _tiles,
+    "patches": _patches,
+    "channels_last_patches": _channels_last_patches,
+    "merge_patches": _merge_patches,
+}

@@ -8,15 +8,14 @@ import numpy.typing as npt
 
 from foveal.errors import OptionError
 from foveal.media.sources import ImageItem, open_source
-from foveal.plan.plan import BatchPlan, Normalization, Pack, Plan, View
+from foveal.plan.plan import BatchPlan, Pack, Plan, View
 from foveal.plan.views import pass_order
-from foveal.run.execute import run_batch
-from foveal.spec.schema import Filter, Reference
-from foveal.types import Box, Size
+from foveal.run.execute import BYTES, run_batch
+from foveal.types import Box, Filter, Reference, Size
 
 __all__ = ["resize"]
 
-BYTES = Normalization(rescale=False, factor=1.0, normalize=False, mean=(0.0,) * 3, std=(1.0,) * 3)
+PILLOW_ONLY = ("box", "hamming")
 
 
 def resize(
@@ -27,14 +26,15 @@ def resize(
     out: npt.NDArray[Any] | None = None,
     threads: int | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Resize an image with antialiasing, bit for bit as Pillow or torchvision do for uint8.
+    """Resize an image as Pillow or torchvision do for uint8, bit for bit; with antialiasing, but for nearest.
 
     Parameters
     ----------
     image : path, bytes, PIL.Image.Image or numpy.ndarray
     size : tuple of int
         Height and width of the result.
-    filter : {"bilinear", "bicubic", "lanczos"}
+    filter : {"nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"}
+        torchvision has no box and no hamming. Its nearest is the one that transformers asks for, "nearest-exact".
     reference : {"pillow", "pillow<13", "torchvision"}
     out : uint8[3, height, width], optional
     threads : int, optional
@@ -52,13 +52,28 @@ def resize(
     """
     if filter not in get_args(Filter) or reference not in get_args(Reference):
         raise OptionError(f"filter must be one of {get_args(Filter)}, reference one of {get_args(Reference)}")
+    if reference == "torchvision" and filter in PILLOW_ONLY:
+        raise OptionError(f"filter is {filter!r}: torchvision has no such filter for tensors, only Pillow has")
     height, width = size
     if min(size) < 1:
         raise OptionError(f"size is {height}x{width} (height x width): it must be at least 1x1")
-    source = open_source(image)
-    target = Size(height, width)
-    vertical_first = pass_order(reference, source.size, target)
-    view = View("image", target, filter, vertical_first, Box(0, 0, *size), target, (0, 0), (0, 0, 0), Pack("planar"), 0)
-    plan = Plan("resize", reference, *source.size, (view,), (3, *size), "uint8", 0, ())
-    batch = BatchPlan("image", (plan,), plan.shape, "uint8")
+    source, target = open_source(image), Size(height, width)
+    view = View(
+        name="image",
+        reads="image",
+        window=Box(0, 0, *source.size),
+        border=(0, 0, 0),
+        resized=target,
+        filter=filter,
+        method="antialias",
+        vertical_first=pass_order(reference, source.size, target),
+        crop=Box(0, 0, *target),
+        canvas=target,
+        place=(0, 0),
+        fill=(0, 0, 0),
+        pack=Pack("planar"),
+        offset=0,
+    )
+    plan = Plan("resize", reference, *source.size, (), (view,), (1, 1), (3, *target), "uint8", 0, ())
+    batch = BatchPlan("image", (plan,), (1,), plan.shape, (0,), "uint8")
     return run_batch(batch, BYTES, [partial(source.decode)], "uint8", out, threads)

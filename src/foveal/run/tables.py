@@ -16,14 +16,31 @@ import numpy.typing as npt
 
 from foveal.plan.plan import Normalization
 from foveal.types import DTYPES
-from foveal_kernels import emit, weights
+from foveal_kernels import emit, target, weights
 from foveal_kernels.resample import Weights
+from foveal_kernels.rules import LANES, Taps
 from foveal_kernels.weights import group_bytes
 
-__all__ = ["Arithmetic", "arithmetic", "axis_weights", "compiled_emit", "pack_axis", "values_of"]
+__all__ = [
+    "Arithmetic",
+    "arithmetic",
+    "axis_weights",
+    "compiled_emit",
+    "computed",
+    "emit_constants",
+    "linear_taps",
+    "pack_axis",
+    "values_of",
+]
 
-FILTERS = {"bilinear": weights.BILINEAR, "bicubic": weights.BICUBIC, "lanczos": weights.LANCZOS}
-EMIT_DTYPES = {"float32": emit.FLOAT32, "bfloat16": emit.BFLOAT16, "uint8": emit.UINT8}
+FILTERS = {
+    "box": weights.BOX,
+    "bilinear": weights.BILINEAR,
+    "hamming": weights.HAMMING,
+    "bicubic": weights.BICUBIC,
+    "lanczos": weights.LANCZOS,
+}
+EMIT_DTYPES = {"float32": emit.FLOAT32, "bfloat16": emit.BFLOAT16, "uint8": emit.UINT8, "float16": emit.FLOAT16}
 WEIGHTS_AT_ONCE = 4096
 PILLOW_SHIFT = 22
 """Source: Pillow 13.0.0, src/libImaging/Resample.c, PRECISION_BITS."""
@@ -48,6 +65,8 @@ def axis_weights(length: int, size: int, filter: str, reference: str, start: int
 
     Only those of the output samples ``start .. start + count``: the rest of a long strip would be thrown away.
     """
+    if filter == "nearest":
+        return _one_tap(_nearest(length, size, reference, start, count), reference)
     bounds, exact = _float_weights(length, size, filter, start, count)
     shift = PILLOW_SHIFT
     if reference == "torchvision":
@@ -55,6 +74,32 @@ def axis_weights(length: int, size: int, filter: str, reference: str, start: int
     fixed = np.empty(exact.shape, np.int32)
     weights.fixed_point(exact, shift, fixed)
     return Axis(bounds, fixed, shift)
+
+
+def _one_tap(samples: npt.NDArray[np.int32], reference: str) -> Axis:
+    """Take one source sample for each output sample, as it is."""
+    shift = _torchvision_shift(1.0) if reference == "torchvision" else PILLOW_SHIFT
+    bounds = np.stack([samples, np.ones_like(samples)], axis=1)
+    return Axis(bounds, np.full((len(samples), 1), 1 << shift, np.int32), shift)
+
+
+def _nearest(length: int, size: int, reference: str, start: int, count: int) -> npt.NDArray[np.int32]:
+    """Return the source sample of each of the output samples ``start .. start + count``.
+
+    Notes
+    -----
+    Source: Pillow 13.0.0, src/libImaging/Geometry.c, ImagingScaleAffine, where the distance of the samples is summed up
+    in float64; torch 2.14.1, aten/src/ATen/native/UpSample.h, the rule "nearest-exact" in float32, which transformers
+    5.24.0 asks for (image_utils.py, pil_torch_interpolation_mapping).
+    """
+    if reference == "torchvision":
+        scale = np.float32(length) / np.float32(size)
+        places = (np.arange(start, start + count, dtype=np.float32) + np.float32(0.5)) * scale
+    else:
+        distances = np.full(start + count, length / size)
+        distances[0] *= 0.5
+        places = np.cumsum(distances)[start:]
+    return np.minimum(places.astype(np.int32), length - 1)
 
 
 def _float_weights(
@@ -87,6 +132,25 @@ def _torchvision_shift(largest: float) -> int:
     while shift < 22 and int(0.5 + largest * (1 << (shift + 1))) < (1 << 15):
         shift += 1
     return shift
+
+
+@lru_cache(maxsize=256)
+def linear_taps(length: int, size: int, start: int, count: int) -> Taps:
+    """Return the taps with which torch interpolates ``length`` samples to ``size``, of ``start .. start + count``.
+
+    Notes
+    -----
+    Each place is a fused multiply-add in float32. In float64 the product of two float32 is exact, and so is the
+    difference, unless it is negative.
+    Source: torch 2.14.1, aten/src/ATen/native/UpSample.h, without align_corners.
+    """
+    scale = np.float64(np.float32(length) / np.float32(size))
+    places = np.maximum((scale * (np.arange(start, start + count) + 0.5) - 0.5).astype(np.float32), np.float32(0))
+    first = np.minimum(places.astype(np.int32), length - 1)
+    factors = np.zeros((2, -(-count // LANES) * LANES), np.float32)
+    factors[1, :count] = np.minimum(places - first.astype(np.float32), np.float32(1))
+    factors[0, :count] = np.float32(1) - factors[1, :count]
+    return Taps(first, np.minimum(first + 1, length - 1), factors)
 
 
 def pack_axis(axis: Axis, level: int, digits: int) -> Weights:
@@ -177,10 +241,12 @@ class Arithmetic(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def arithmetic(normalization: Normalization, reference: str, dtype: str) -> Arithmetic:
+@np.errstate(all="ignore")
+def arithmetic(normalization: Normalization, reference: str, dtype: str, interleaved: bool = False) -> Arithmetic:
     """Choose the fastest form whose result equals the reference's on all 256 bytes of every channel, else the table.
 
-    uint8 means the bytes before normalization, for engines that normalize on the device.
+    uint8 means the bytes before normalization, for engines that normalize on the device. Of the two kernels of a form,
+    the one for interleaved layouts or the other, only that is compiled which will be used.
     """
     code = EMIT_DTYPES[dtype]
     if dtype == "uint8":
@@ -189,7 +255,7 @@ def arithmetic(normalization: Normalization, reference: str, dtype: str) -> Arit
     wanted = np.ascontiguousarray(values_of(normalization, reference).astype(DTYPES[dtype]))
     for form in (emit.MULTIPLY_ADD, emit.SUBTRACT_DIVIDE, emit.SCALE_SUBTRACT_DIVIDE, emit.BFLOAT16_STEPS):
         chosen = Arithmetic(form, code, _constants(form, normalization), wanted)
-        if _same_bits(_predicted(chosen), wanted) and _same_bits(_computed(chosen), wanted):
+        if _same_bits(_predicted(chosen), wanted) and _same_bits(computed(chosen, interleaved), wanted):
             return chosen
     return Arithmetic(emit.TABLE, code, np.zeros((3, 4), np.float32), wanted)
 
@@ -236,14 +302,21 @@ def _divided(x: Floats, high: Any, low: Any) -> Floats:
     return (x.astype(np.float64) * np.float64(high) + x * np.float32(low)).astype(np.float32)
 
 
-def _computed(chosen: Arithmetic) -> npt.NDArray[Any]:
+def computed(chosen: Arithmetic, interleaved: bool) -> npt.NDArray[Any]:
     """Return the compiled kernel's result on all 256 bytes of every channel."""
     row = np.tile(np.arange(256, dtype=np.uint8), (3, 1))
-    out = np.empty_like(chosen.values)
+    out = np.empty((256, 3) if interleaved else (3, 256), chosen.values.dtype)
     columns, channels = np.zeros(1, np.int64), np.arange(3) * (256 * out.itemsize)
-    words = emit.layout_words(256, 1, 0, 256, 1, columns, channels, 1, 0, chosen.constants, chosen.values)
-    compiled_emit(chosen.form, chosen.dtype).ctypes(words.ctypes.data, row.ctypes.data, out.ctypes.data, 1)
-    return out
+    constants = emit_constants(chosen, interleaved)
+    words = emit.layout_words(256, 1, 0, 256, 1, columns, channels, 1, 0, constants, chosen.values)
+    function = compiled_emit(chosen.form, chosen.dtype, interleaved)
+    function.ctypes(words.ctypes.data, row.ctypes.data, out.ctypes.data, 1)
+    return np.ascontiguousarray(out.T) if interleaved else out
+
+
+def emit_constants(chosen: Arithmetic, interleaved: bool) -> Floats:
+    """Return a form's constants as the kernel for a kind of layout reads them."""
+    return emit.interleaved_constants(chosen.constants) if interleaved else chosen.constants
 
 
 def _same_bits(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
@@ -262,12 +335,12 @@ def _forget_lock() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_lock)
 
-_emits: dict[tuple[int, int], Any] = {}
+_emits: dict[tuple[int, int, bool, bool], Any] = {}
 
 
-def compiled_emit(form: int, dtype: int) -> Any:
-    """Return the emit kernel of a form and dtype, compiled once a process."""
-    key = (form, dtype)
+def compiled_emit(form: int, dtype: int, interleaved: bool = False) -> Any:
+    """Return the emit kernel of a form, dtype and kind of layout, compiled once a process."""
+    key = (form, dtype, interleaved, dtype == emit.FLOAT16 and target.has_f16c())
     with _emit_lock:
         if key not in _emits:
             _emits[key] = emit.compile_emit(*key)

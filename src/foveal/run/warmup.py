@@ -1,26 +1,26 @@
 """Compile before the first request: every kernel that a preprocessor can need, whatever size an image has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
-from foveal.media.pixels import Pixels
-from foveal.plan.plan import Normalization, Plan
+from foveal.media.arrays import array_pixels
+from foveal.plan.plan import Normalization, Plan, View
 from foveal.run.buffers import aligned_empty
-from foveal.run.execute import digit_counts, prepare, run_view
+from foveal.run.execute import BYTES, digit_counts, run_view
 from foveal.types import DTYPES, Box, Size
 
 __all__ = ["warmup_steps"]
 
 
-def warmup_steps(plan: Plan, normalization: Normalization, dtype: str) -> Iterator[str]:
-    """Run every kernel of a plan's model once on a small image, one kernel after each step.
+def warmup_steps(plans: Sequence[Plan], normalization: Normalization, dtype: str) -> Iterator[str]:
+    """Run every kernel of a model's plans once on a small image, one kernel after each step.
 
     Parameters
     ----------
-    plan : Plan
-        Of any size.
+    plans : sequence of Plan
+        In which all of the model's stages and views are there, in every pass order that it asks for.
     normalization : Normalization
     dtype : str
         Of the primary tensor.
@@ -30,27 +30,52 @@ def warmup_steps(plan: Plan, normalization: Normalization, dtype: str) -> Iterat
     str
         What is being compiled, or loaded from the cache, next.
     """
-    pack = plan.views[0].pack
-    size = Size(*[max(pack.block * pack.merge, 16)] * 2)
-    view = msgspec.structs.replace(
-        plan.views[0], resized=size, crop=Box(0, 0, *size), canvas=size, place=(0, 0), offset=0, vertical_first=False
-    )
-    out = aligned_empty((3 * pack.temporal * size.height * size.width,), DTYPES[dtype])
-    yield f"emit {dtype}"
-    prepare(view, size, plan.reference, normalization, dtype)
-    yield "place without resizing"
-    run_view(view, plan.reference, normalization, _blank(size), dtype, out.ctypes.data)
-    larger = _blank(Size(2 * size.height, size.width))
-    for digits in digit_counts(plan.reference):
-        yield f"resize, horizontal pass first, {digits} digits"
-        run_view(view, plan.reference, normalization, larger, dtype, out.ctypes.data, digits=digits)
-    if plan.reference == "pillow":
-        yield "resize, vertical pass first"
-        flipped = msgspec.structs.replace(view, vertical_first=True)
-        run_view(flipped, plan.reference, normalization, larger, dtype, out.ctypes.data)
+    done = set()
+    for plan in plans:
+        stages, views = (
+            ((stage, BYTES, "uint8") for stage in plan.stages),
+            ((view, normalization, dtype) for view in plan.views),
+        )
+        for view, values, kind in (*stages, *views):
+            for name, small, digits in _kernels(view, plan.reference, kind):
+                if name not in done:
+                    done.add(name)
+                    yield name
+                    _run(small, plan.reference, values, kind, digits)
 
 
-def _blank(size: Size) -> Pixels:
-    image = np.zeros((*size, 3), np.uint8)
-    rows = (image.ctypes.data + np.arange(size.height) * image.strides[0]).astype(np.uint64)
-    return Pixels(*size, rows, 3, (0, 1, 2), None, (255, 255, 255), image)
+def _kernels(view: View, reference: str, dtype: str) -> Iterator[tuple[str, View, int | None]]:
+    """Yield the kernels of a view: what each is called, a small view that needs it, and how many digits."""
+    small = _small(view)
+    size = small.canvas
+    if view.method == "fixed_taps":
+        yield "interpolate values", _reading(small, Size(2 * size.height, 2 * size.width)), None
+        return
+    yield f"emit {dtype} as {view.pack.kind}, without resizing", _reading(small, size), None
+    larger = _reading(small, Size(2 * size.height, size.width))
+    if view.method == "linear":
+        yield "resize, two taps", larger, None
+        return
+    orders = [False, True] if reference == "pillow" or view.vertical_first else [False]
+    for vertical_first in orders:
+        for digits in digit_counts(reference):
+            name = f"resize, {'vertical' if vertical_first else 'horizontal'} pass first, {digits} digits"
+            yield name, msgspec.structs.replace(larger, vertical_first=vertical_first), digits
+
+
+def _small(view: View) -> View:
+    pack = msgspec.structs.replace(view.pack, allotted=None)
+    block = max(pack.block * pack.merge, 1)
+    size = Size(*[-(-16 // block) * block] * 2)  # whole blocks, and a whole vector wide
+    everything = {"resized": size, "crop": Box(0, 0, *size), "canvas": size, "place": (0, 0)}
+    return msgspec.structs.replace(view, pack=pack, offset=0, **everything)
+
+
+def _reading(view: View, size: Size) -> View:
+    return msgspec.structs.replace(view, window=Box(0, 0, *size))
+
+
+def _run(view: View, reference: str, normalization: Normalization, dtype: str, digits: int | None) -> None:
+    pixels = array_pixels(np.zeros((view.window.height, view.window.width, 3), np.uint8), (0, 0, 0))
+    out = aligned_empty((3 * view.pack.temporal * view.canvas.height * view.canvas.width,), DTYPES[dtype])
+    run_view(view, reference, normalization, pixels, dtype, out.ctypes.data, digits=digits)

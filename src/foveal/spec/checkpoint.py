@@ -1,6 +1,8 @@
 """A checkpoint's configuration files, read but not interpreted."""
 
 import json
+import os
+import re
 import stat
 from os import PathLike
 from pathlib import Path
@@ -11,7 +13,10 @@ import msgspec
 from foveal.errors import SpecError
 from foveal.spec.files import file_mode, path_text, read_file, shown_path
 
-__all__ = ["Checkpoint", "read_checkpoint"]
+__all__ = ["MODEL_ID", "Checkpoint", "read_checkpoint"]
+
+MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""Of a model on the Hub: ``organization/model``."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -20,7 +25,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     Attributes
     ----------
     name : str
-        Name of the directory.
+        Name of the directory, or the model's id on the Hub.
     config : dict
         ``config.json``; empty where the file is missing.
     preprocessor : dict
@@ -58,6 +63,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return kind if isinstance(kind, str) else ""
 
     @property
+    def architectures(self) -> tuple[str, ...]:
+        """The ``architectures`` of ``config.json``; empty if it has none."""
+        names = self.config.get("architectures")
+        return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+    @property
     def ids(self) -> tuple[str, ...]:
         """Names under which the checkpoint may be known."""
         origin = self.config.get("_name_or_path")
@@ -65,7 +76,9 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
 
 def read_checkpoint(directory: str | PathLike[str]) -> Checkpoint:
-    """Read the configuration files of a checkpoint directory.
+    """Read the configuration files of a checkpoint directory, or of a model's id on the Hub that is in its local cache.
+
+    Nothing is downloaded.
 
     The image processor's fields are those under ``image_processor`` in ``processor_config.json`` if it has them, else
     all of ``preprocessor_config.json``. Source: transformers 5.24.0, image_processing_base.py.
@@ -76,7 +89,10 @@ def read_checkpoint(directory: str | PathLike[str]) -> Checkpoint:
         If the directory or both of those files are missing, or a file is not a JSON object.
     """
     text = path_text(directory, "the directory of a checkpoint")
-    mode = file_mode(text)
+    mode, name = file_mode(text), None
+    if mode is None and MODEL_ID.fullmatch(text):
+        text, name = _cached(text), text
+        mode = file_mode(text)
     if mode is None or not stat.S_ISDIR(mode):
         raise SpecError(f"{shown_path(text)}: {'no such directory' if mode is None else 'not a directory'}")
     path = Path(text)
@@ -90,7 +106,28 @@ def read_checkpoint(directory: str | PathLike[str]) -> Checkpoint:
         )
     if not isinstance(preprocessor, dict):
         raise SpecError(f"{shown_path(str(path / file))}: image_processor is not an object")
-    return Checkpoint(path.resolve().name, config or {}, preprocessor, processor or {}, file)
+    return Checkpoint(name or path.resolve().name, config or {}, preprocessor, processor or {}, file)
+
+
+def _cached(model_id: str) -> str:
+    """Return the directory of a model in the Hub's local cache: the revision that ``main`` names.
+
+    Source: huggingface_hub 1.0, "Understand caching".
+
+    Raises
+    ------
+    SpecError
+        If it is not there.
+    """
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    cache = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser()
+    model = cache / f"models--{model_id.replace('/', '--')}"
+    revision = read_file(str(model / "refs" / "main"))
+    if revision is None:
+        raise SpecError(
+            f"{model_id}: neither a directory nor a model in {shown_path(str(cache))}; nothing is downloaded"
+        )
+    return str(model / "snapshots" / revision.decode(errors="replace").strip())
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

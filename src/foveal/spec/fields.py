@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 from foveal.errors import OptionError, SpecError
 from foveal.spec.find import nearest
 from foveal.spec.schema import Fields
-from foveal.spec.values import one_line, plain, show
+from foveal.spec.values import edge, one_line, plain, show
 
 __all__ = ["Layers", "Origin", "refuse"]
 
@@ -70,6 +70,8 @@ class Layers:
         self.values = dict(defaults)
         self._spec = spec
         self._folded = fields.folded
+        self._same = fields.same
+        self._nullable = fields.nullable
         self._fixed = {**FIXED, **{key: value for key, value in fields.fixed.items() if "." not in key}}
         self._ignored = NEVER_PIXELS | frozenset(fields.ignored)
         self._origins: dict[str, Origin] = {}
@@ -94,7 +96,7 @@ class Layers:
         layer = {
             field: self._taken(Origin(file, field), value)
             for field, value in new.items()
-            if not (file and (field in self._ignored or (value is None and not self._knows(field))))
+            if not (file and (field in self._ignored or (value is None and self._is_default(field))))
         }
         for field, value in layer.items():
             self._lay(Origin(file, field), value)
@@ -118,8 +120,28 @@ class Layers:
                 if value.get(child) is None:
                     refuse(self._spec, origin, f"{field} lacks {show(child)}: expected {wanted}")
 
+        self._check_same()
+
+    def _check_same(self) -> None:
+        """Refuse a field whose edge is not that of another field."""
+        for field, other in self._same.items():
+            value, origin = self.values.get(field), self._origins.get(field) or self._origins.get(other)
+            if origin is None or value is None:
+                continue
+            try:
+                differs = edge(value) != edge(self.values.get(other))
+            except ValueError as error:
+                refuse(self._spec, origin, f"{field}={show(value)}: {error}")
+            if differs:
+                other_text = f"{other}={show(self.values.get(other))}"
+                refuse(self._spec, origin, f"{field}={show(value)}: must be the same edge as {other_text}")
+
+    def _is_default(self, field: str) -> bool:
+        """Whether a checkpoint's ``null`` says nothing."""
+        return field in self._nullable or not self._knows(field)
+
     def _knows(self, field: str) -> bool:
-        return field in self._children or field in self._folded or field in self._fixed
+        return any(field in known for known in (self._children, self._folded, self._fixed, self._same))
 
     def _taken(self, origin: Origin, value: Any) -> Any:
         """Return the plain value of a field that is known."""
@@ -140,7 +162,7 @@ class Layers:
             only = self._fixed[field]
             if (value is None and only) or (value is not None and (type(value) is not type(only) or value != only)):
                 refuse(self._spec, origin, f"{field}={show(value)}: only {show(only)} can be honoured")
-        elif field in self._children and (value is not None or not self._children[field]):
+        elif (field in self._children or field in self._same) and (value is not None or not self._children.get(field)):
             if value is None and not isinstance(self.values.get(field), bool):
                 refuse(self._spec, origin, f"{field}=None: expected a value")
             self._set(field, False if value is None else value, origin)

@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -13,20 +14,34 @@ import msgspec
 import yaml
 
 from foveal.errors import SpecError, UnknownModelError
-from foveal.spec.checkpoint import Checkpoint
+from foveal.spec.checkpoint import MODEL_ID, Checkpoint
 from foveal.spec.files import path_text, read_file, shown_path
 from foveal.spec.schema import Match
 from foveal.spec.values import one_line, show
 
-__all__ = ["load", "match", "names", "nearest"]
+__all__ = ["load", "match", "match_id", "names", "nearest", "spec_path"]
 
 SPECS = Path(__file__).parents[1] / "specs"
 RawSpec = dict[str, Any]
 
 
 def names() -> list[str]:
-    """Return the names of the built-in specs, sorted."""
-    return sorted(path.stem for path in SPECS.glob("*.yaml"))
+    """Return the names of the specs that are found by name, sorted: built-in ones and those in ``FOVEAL_SPECS``."""
+    return sorted(_paths())
+
+
+def spec_path(name: str) -> Path:
+    """Return the file of a spec that is found by name.
+
+    Raises
+    ------
+    UnknownModelError
+        If there is none.
+    """
+    paths = _paths()
+    if name not in paths:
+        raise UnknownModelError(f"no spec is named {show(name)}; {nearest(name, paths)}")
+    return paths[name]
 
 
 def load(name_or_path: str | PathLike[str]) -> RawSpec:
@@ -35,42 +50,63 @@ def load(name_or_path: str | PathLike[str]) -> RawSpec:
     Parameters
     ----------
     name_or_path : str or path
-        Name of a built-in spec, or path of a ``.yaml`` file.
+        Name of a spec, path of a ``.yaml`` file, or id of a model on the Hub, ``organization/model``.
 
     Raises
     ------
     UnknownModelError
-        If no built-in spec has that name.
+        If there is no such spec, or an id fits none or several.
     SpecError
         If the file cannot be read or is not a YAML mapping.
     """
     name = path_text(name_or_path, "the name of a spec or the path of a .yaml file")
     if name.endswith((".yaml", ".yml")):
         return _parse(name)
-    if name not in names():
-        raise UnknownModelError(f"no spec is named {show(name)}; {nearest(name, names())}")
-    return copy.deepcopy(_built_in(name))
+    if MODEL_ID.fullmatch(name):
+        name = match_id(name)
+    return copy.deepcopy(_tree(spec_path(name)))
+
+
+def match_id(model_id: str) -> str:
+    """Return the name of the spec for a model's id on the Hub, as ``Qwen/Qwen2.5-VL-7B-Instruct``.
+
+    Raises
+    ------
+    UnknownModelError
+        If no spec's patterns fit, or those of several do.
+    """
+    sections = _sections()
+    found = _preferred([name for name, section in sections.items() if _fits_id(section.id, (model_id,))])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownModelError(f"model {show(model_id)} fits {', '.join(found)}")
+    word = model_id.rpartition("/")[2].lower().replace("-", "_")
+    raise UnknownModelError(f"no spec fits model {show(model_id)}; {nearest(word, sections)}")
 
 
 def match(checkpoint: Checkpoint) -> str:
     """Return the name of the spec that a checkpoint needs.
 
     ``image_processor_type`` decides first (``Fast`` and ``Pil`` at its end do not matter). Where several specs share
-    it, ``model_type`` decides, then the id: the directory's name or ``_name_or_path``, in lower case.
+    it, ``model_type`` decides, then ``architectures``, then the id: the directory's name or ``_name_or_path``, in lower
+    case. A spec in ``FOVEAL_SPECS`` goes before a built-in one.
 
     Raises
     ------
     UnknownModelError
         If no spec fits, or more than one does.
     """
-    specs = {name: _match_section(name) for name in names()}
+    specs = _sections()
     kind, model_type = checkpoint.image_processor_type, checkpoint.model_type
     found = [name for name, section in specs.items() if not kind or kind in section.image_processor_type]
     by_model = [name for name in found if model_type in specs[name].model_type]
+    by_architecture = [name for name in found if set(checkpoint.architectures) & set(specs[name].architectures)]
     by_id = [name for name in found if _fits_id(specs[name].id, checkpoint.ids)]
-    if not by_model and not by_id and (model_type or not kind):
+    decided = by_model or by_architecture or by_id
+    if not decided and (model_type or not kind):
         found = []
-    found = by_model or by_id or found
+    found = _preferred(decided or found)
     if len(found) == 1:
         return found[0]
     what = ", ".join(
@@ -79,7 +115,7 @@ def match(checkpoint: Checkpoint) -> str:
     what = what or "neither image_processor_type nor model_type"
     name = f"'{one_line(checkpoint.name, 120)}'"
     if found:
-        raise UnknownModelError(f"checkpoint {name} has {what}, which fits {', '.join(found)}")
+        raise UnknownModelError(f"checkpoint {name} with {what} fits {', '.join(found)}")
     raise UnknownModelError(
         f"no spec fits checkpoint {name} with {what}; {nearest(model_type or checkpoint.name, specs)}"
     )
@@ -96,14 +132,40 @@ def _fits_id(patterns: Sequence[str], ids: Sequence[str]) -> bool:
     return any(fnmatchcase(name.lower(), pattern) for name in ids for pattern in patterns)
 
 
-@lru_cache
-def _built_in(name: str) -> RawSpec:
-    return _parse(str(SPECS / f"{name}.yaml"))
+def _paths() -> dict[str, Path]:
+    """Return the file of every spec by name; the directories of ``FOVEAL_SPECS`` go before the built-in one."""
+    own = reversed(os.environ.get("FOVEAL_SPECS", "").split(os.pathsep))
+    directories = [SPECS, *(Path(directory) for directory in own if directory)]
+    return {path.stem: path for directory in directories for path in directory.glob("*.yaml")}
 
 
-@lru_cache
-def _match_section(name: str) -> Match:
-    return msgspec.convert(_built_in(name)["match"], Match)
+def _preferred(found: Sequence[str]) -> list[str]:
+    """Return those that the user has added, if there are any."""
+    paths = _paths()
+    return [name for name in found if paths[name].parent != SPECS] or list(found)
+
+
+def _sections() -> dict[str, Match]:
+    return {name: _match_section(path) for name, path in sorted(_paths().items())}
+
+
+def _tree(path: Path) -> RawSpec:
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, changed: int) -> RawSpec:
+    return _parse(str(path))
+
+
+def _match_section(path: Path) -> Match:
+    try:
+        return msgspec.convert(_tree(path).get("match"), Match)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `")
+        raise SpecError(
+            f"{shown_path(str(path))}: {one_line(reason)} - at `$.match{place.removesuffix('`').removeprefix('$')}`"
+        ) from None
 
 
 def _parse(path: str) -> RawSpec:

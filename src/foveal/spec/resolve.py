@@ -1,9 +1,10 @@
 """From a spec's YAML tree, a checkpoint and overrides to numbers.
 
 A tree may hold ``$name`` (a value under ``constants``), ``{from: [paths], default: x, as: kind}`` (the first path that
-is present in ``preprocessor.*``, ``config.*`` or ``processor.*``) and ``{by_reference: {torchvision: x, pillow: y}}``.
+is present in ``preprocessor.*``, ``constructed.*``, ``config.*`` or ``processor.*``) and ``{by_reference: {torchvision: x, pillow: y}}``.
 """
 
+import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
@@ -13,10 +14,11 @@ import msgspec
 from foveal.errors import OptionError, SpecError
 from foveal.spec.checkpoint import Checkpoint
 from foveal.spec.fields import Layers, Origin, refuse
-from foveal.spec.schema import Fields, Reference, Spec
-from foveal.spec.values import CONVERSIONS, channels, one_line, plain, plain_layer, show
+from foveal.spec.schema import PILLOW_ALONE, Fields, Spec
+from foveal.spec.values import CONVERSIONS, channels, edge, one_line, plain, plain_layer, show
+from foveal.types import Reference
 
-__all__ = ["resolve"]
+__all__ = ["ReferenceFields", "reference_fields", "resolve"]
 
 T = TypeVar("T")
 Overrides = Mapping[str, Any]
@@ -28,6 +30,8 @@ REFERENCE_NAMES: dict[str, Reference] = {
     "pillow>=13": "pillow",
     "pillow<13": "pillow<13",
 }
+PREPROCESSOR = ("preprocessor", "constructed")
+"""The image processor's fields, and those fields as they were before the overrides of a call."""
 FILES = {"config": "config.json", "processor": "processor_config.json"}
 UNSET = msgspec.UNSET
 
@@ -41,6 +45,7 @@ def resolve(
     checkpoint: Checkpoint | None = None,
     overrides: Overrides | Sequence[Overrides] = (),
     reference: str | None = None,
+    call: Overrides | None = None,
 ) -> Spec:
     """Return a spec with every number filled in.
 
@@ -55,6 +60,8 @@ def resolve(
         switches a flag off, as in the reference.
     reference : str, optional
         ``torchvision``, ``pillow`` (also ``pil``, ``pillow>=13``) or ``pillow<13``; the spec's first by default.
+    call : dict, optional
+        Overrides of one call, above all others. What a spec reads as ``constructed.*`` does not see them.
 
     Raises
     ------
@@ -63,14 +70,54 @@ def resolve(
     OptionError
         If an override or the reference is unknown or cannot be honoured.
     """
+    return _resolver(raw, checkpoint, overrides, reference, call).spec()
+
+
+class ReferenceFields(NamedTuple):
+    """The numbers of a spec as its reference takes them, before any conversion.
+
+    Attributes
+    ----------
+    image_processor : dict
+        Arguments of the image processor; filters, means and standard deviations may be names.
+    processor : dict
+        Arguments of the processor around it, as far as the spec reads them.
+    """
+
+    image_processor: dict[str, Any]
+    processor: dict[str, Any]
+
+
+def reference_fields(
+    raw: Mapping[str, Any],
+    checkpoint: Checkpoint | None = None,
+    overrides: Overrides | Sequence[Overrides] = (),
+    reference: str | None = None,
+) -> ReferenceFields:
+    """Return what gives the reference the same numbers as the spec. For parameters and errors see `resolve`."""
+    return _resolver(raw, checkpoint, overrides, reference).reference_fields()
+
+
+def _resolver(
+    raw: Mapping[str, Any],
+    checkpoint: Checkpoint | None,
+    overrides: Overrides | Sequence[Overrides],
+    reference: str | None,
+    call: Overrides | None = None,
+) -> "_Resolver":
     layers: Sequence[Any] = overrides if isinstance(overrides, list | tuple) else [overrides]
-    return _Resolver(raw, checkpoint, [plain_layer(layer) for layer in layers], reference).spec()
+    return _Resolver(raw, checkpoint, [plain_layer(layer) for layer in layers], reference, plain_layer(call or {}))
 
 
 class _Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"paths": "from", "kind": "as"}):
     paths: tuple[str, ...]
     default: Any = UNSET
-    kind: Literal["side", "shortest_edge", "square", "filter", "mean", "std", "inverse"] | msgspec.UnsetType = UNSET
+    kind: str | msgspec.UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        """Refuse a conversion that does not exist."""
+        if self.kind is not UNSET and self.kind not in CONVERSIONS:
+            raise ValueError(f"as: {self.kind} is not one of {', '.join(CONVERSIONS)}")
 
 
 class _Source(NamedTuple):
@@ -87,6 +134,7 @@ class _Resolver:
         checkpoint: Checkpoint | None,
         overrides: Sequence[Overrides],
         reference: str | None,
+        call: Overrides,
     ) -> None:
         self.name = "spec"
         self.raw = self._tree(raw)
@@ -99,10 +147,9 @@ class _Resolver:
         self.reference = self._reference(reference)
         fields = self._convert(self.raw.get("fields", {}), Fields, "$.fields")
         nodes = list(self._nodes(self.raw))
-        paths = [
-            path.removeprefix("preprocessor.") for node in nodes for path in node.paths if _root(path) == "preprocessor"
-        ]
+        paths = [path.partition(".")[2] for node in nodes for path in node.paths if _root(path) in PREPROCESSOR]
         self._check_fields(fields, paths)
+        self._check_defaults(nodes)
         defaults = _defaults(nodes)
         if checkpoint:
             defaults.update(fields.unset)
@@ -112,6 +159,8 @@ class _Resolver:
             self.layers.add(checkpoint.preprocessor, checkpoint.file)
         for layer in overrides:
             self.layers.add(layer)
+        self.trees["constructed"] = copy.deepcopy(self.layers.values)
+        self.layers.add(call)
         self.layers.check()
         self.trees["preprocessor"] = self.layers.values
         self.sources: dict[str, _Source] = {}
@@ -129,6 +178,21 @@ class _Resolver:
                 {"name": name, **value} if isinstance(value, dict) else value for name, value in tree["tensors"].items()
             ]
         return self._convert(tree, Spec)
+
+    def reference_fields(self) -> ReferenceFields:
+        fields = self._convert(self.raw.get("fields", {}), Fields, "$.fields")
+        fixed = {field: value for field, value in fields.fixed.items() if "." not in field}
+        found: dict[str, dict[str, Any]] = {"preprocessor": {**fixed, **self.layers.values}, "processor": {}}
+        for node in self._nodes(self.raw):
+            value = next((self._look_up(path) for path in node.paths if self._look_up(path) is not UNSET), node.default)
+            for root, _, field in (path.partition(".") for path in node.paths):
+                if root in found and "." not in field and value is not UNSET:
+                    found[root].setdefault(field, value)
+        image_processor = found["preprocessor"]
+        for field, other in fields.same.items():
+            side = edge(image_processor[other])
+            image_processor.setdefault(field, {"height": side, "width": side})
+        return ReferenceFields(image_processor, found["processor"])
 
     def _tree(self, raw: Any) -> dict[str, Any]:
         if not isinstance(raw, Mapping):
@@ -172,6 +236,14 @@ class _Resolver:
         if wrong:
             raise self._wrong(wrong[0], "$.fields")
 
+    def _check_defaults(self, nodes: Sequence[_Node]) -> None:
+        """Refuse a field of the image processor with two defaults: one layer holds those of all fields."""
+        found: dict[str, Any] = {}
+        for node in nodes:
+            path = node.paths[0] if len(node.paths) == 1 else ""
+            if _root(path) == "preprocessor" and found.setdefault(path, node.default) != node.default:
+                raise self._wrong(f"{path} has two defaults", "$")
+
     def _check_fixed(self, fields: Fields) -> None:
         for path, only in fields.fixed.items():
             if "." in path:
@@ -186,7 +258,7 @@ class _Resolver:
             node = self._convert(tree, _Node, path)
             for place in node.paths:
                 root, *keys = place.split(".")
-                if not keys or (root not in FILES and (root != "preprocessor" or len(keys) > 2)):
+                if not keys or (root not in FILES and (root not in PREPROCESSOR or len(keys) > 2)):
                     raise self._wrong(f"{show(place)} is not a path of a configuration", path)
             yield node
         elif isinstance(tree, Mapping):
@@ -231,7 +303,11 @@ class _Resolver:
         source = self.sources[path] = _Source(self._origin(found), value)
         try:
             value = plain(value)
-            return value if node.kind is UNSET else CONVERSIONS[node.kind](value)
+            if node.kind is not UNSET:
+                value = CONVERSIONS[node.kind](value)
+            if node.kind == "filter" and value in PILLOW_ALONE and _backend(self.reference) != "pillow":
+                raise ValueError(f"{value} exists only for the reference pillow")
+            return value
         except ValueError as error:
             self._blame(source, str(error), path)
 
@@ -246,7 +322,7 @@ class _Resolver:
         if place is None:
             return None
         root, _, field = place.partition(".")
-        return self.layers.origin(field) if root == "preprocessor" else Origin(FILES[root], field)
+        return self.layers.origin(field) if root in PREPROCESSOR else Origin(FILES[root], field)
 
     def _name_channels(self, tree: dict[str, Any]) -> None:
         """Replace names of means and standard deviations that the spec itself writes, as ``mean: clip``."""
@@ -268,7 +344,14 @@ class _Resolver:
             place = path + place.removesuffix("`").removeprefix("$")
         if kind is not Spec:
             raise self._wrong(reason, place)
+        place = self._named(place)
         self._blame(self._source(place), reason, place)
+
+    def _named(self, place: str) -> str:
+        """Return a place with the name of a tensor instead of its number, as the file has it."""
+        found = re.match(r"\$\.tensors\[(\d+)\]", place)
+        names = list(self.raw["tensors"]) if found and isinstance(self.raw.get("tensors"), dict) else []
+        return f"$.tensors.{names[int(found[1])]}{place[found.end() :]}" if found and names else place
 
     def _source(self, place: str) -> _Source:
         """Return the source of the value at a place, or, for a section, of a value in it, overrides first."""

@@ -4,32 +4,27 @@ The structs are strict: a field that is unknown or missing is an error that name
 width. Names of ops are those of the functions in ``foveal.plan`` that compute them.
 """
 
+from itertools import dropwhile
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-__all__ = [
-    "Filter",
-    "Reference",
-    "Spec",
-]
+from foveal.spec import steps
+from foveal.spec.steps import Count, Patches, Side, Strict
+from foveal.spec.tokens import Tokens
+from foveal.types import Reference
 
-Filter = Literal["bilinear", "bicubic", "lanczos"]
-Reference = Literal["torchvision", "pillow", "pillow<13"]
-Dtype = Literal["float32", "bfloat16", "uint8", "int64"]
-Count = Annotated[int, msgspec.Meta(ge=1, le=1024)]
-Side = Annotated[int, msgspec.Meta(ge=1, le=65536)]
-Pixels = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
+__all__ = ["Spec"]
+
+Dtype = Literal["float32", "bfloat16", "float16", "uint8", "int32", "int64"]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[\w.-]{1,64}\Z")]
-Byte = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Three = tuple[float, float, float]
+
+PILLOW_ALONE = ("box", "hamming")
+"""Filters that torchvision does not have."""
 
 SMALLEST, LARGEST = 1e-18, 1e18
 """Of the numbers that values are multiplied with or divided by: no product of two leaves the range of float32."""
-
-
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all sections."""
 
 
 class Match(Strict, frozen=True):
@@ -38,6 +33,7 @@ class Match(Strict, frozen=True):
     image_processor_type: tuple[str, ...]
     model_type: tuple[str, ...]
     id: tuple[str, ...]
+    architectures: tuple[str, ...] = ()
 
 
 class Fields(Strict, frozen=True):
@@ -50,109 +46,119 @@ class Fields(Strict, frozen=True):
     unset : dict
         What the reference's class assumes for a field that a checkpoint leaves out, where that is not the published
         value.
+    same : dict
+        Field, and another one whose value, read as one edge, it must have where both are given.
     fixed : dict
         Field, and the only value of it that the spec can honour. ``config.`` before a field means ``config.json``.
+    nullable : tuple of str
+        Fields of a checkpoint for which ``null`` means the default.
     ignored : tuple of str
         Fields of a checkpoint that the reference's class never uses.
     """
 
     folded: dict[str, str] = {}
     unset: dict[str, Any] = {}
+    same: dict[str, str] = {}
     fixed: dict[str, bool | int | float | str] = {}
+    nullable: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
-class BestFit(Strict, frozen=True, tag_field="choose", tag="best_fit"):
-    """Canvas of whole tiles on which the image needs least rescaling; see ``foveal.plan.canvas.best_fit``."""
-
-    tile: Side
-    max_tiles: Count
-    largest: bool
-
-
-class Step(Strict, frozen=True, tag_field="op"):
-    """Base of all ops."""
-
-
-class SmartResize(Step, frozen=True, tag="smart_resize"):
-    """Multiples of ``patch * merge`` whose area lies within a budget."""
-
-    enabled: bool
-    patch: Count
-    merge: Count
-    min_pixels: Pixels
-    max_pixels: Pixels
-    max_aspect: Side
-    filter: Filter
-
-
-class ResizeSize(Strict, frozen=True):
-    """Either the length of the shorter edge, or height and width."""
-
-    shortest_edge: Side | None = None
-    height: Side | None = None
-    width: Side | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse any other set of keys."""
-        given = [key for key in ("shortest_edge", "height", "width") if getattr(self, key) is not None]
-        if given not in (["shortest_edge"], ["height", "width"]):
-            raise ValueError(f"keys must be shortest_edge, or height and width, not {', '.join(given) or 'none'}")
+AnyCanvas = (
+    steps.BestFit
+    | steps.ClosestAspectRatio
+    | steps.CoveringGrid
+    | steps.LeastUpscale
+    | steps.BestResolution
+    | steps.DynamicHd
+    | steps.HdTransform
+    | steps.OverlappingTiles
+)
+AnyWindows = steps.PanAndScan | steps.OverlappingCrops
+AnyOp = (
+    steps.SmartResize
+    | steps.Resize
+    | steps.ResizeBoundedEdge
+    | steps.ResizeLongestEdge
+    | steps.ResizeToMultiple
+    | steps.ResizeLongestSide
+    | steps.NavitResize
+    | steps.LimitPatches
+    | steps.FitPatches
+    | steps.FitPooledPatches
+    | steps.ResizeToCanvas
+    | steps.FitCanvas
+    | steps.HdResize
+    | steps.StretchToCanvas
+    | steps.FixedTaps
+    | steps.CenterCrop
+    | steps.PadToCanvas
+    | steps.PadToSquare
+    | steps.PadToMultiple
+)
+NEED_CANVAS = (steps.ResizeToCanvas, steps.FitCanvas, steps.HdResize, steps.StretchToCanvas, steps.PadToCanvas)
+NO_RESIZE = (steps.CenterCrop, steps.PadToCanvas, steps.PadToSquare, steps.PadToMultiple)
 
 
-class Resize(Step, frozen=True, tag="resize"):
-    """To a fixed size, or by the shorter edge."""
+class Stage(Strict, frozen=True):
+    """A picture of bytes that views, or later stages, read in place of the image.
 
-    enabled: bool
-    size: ResizeSize
-    filter: Filter
-
-
-class CropSize(Strict, frozen=True):
-    """Height and width of a window."""
-
-    height: Side
-    width: Side
-
-
-class CenterCrop(Step, frozen=True, tag="center_crop"):
-    """Window in the middle; a smaller image is put in the middle of black pixels.
-
-    ``odd_pad`` says on which side the odd pixel of an odd amount of padding goes: ``after`` or ``before`` the image.
+    Attributes
+    ----------
+    name : str
+    reads : str
+        ``image``, or a stage before this one.
+    canvas : CanvasRule, optional
+        Chosen from the size of what is read.
+    steps : tuple of Op
     """
 
-    enabled: bool
-    size: CropSize
-    odd_pad: Literal["after", "before"]
-
-
-class ResizeToCanvas(Step, frozen=True, tag="resize_to_canvas"):
-    """As large as fits on the canvas; beyond ``grow_limit`` an image grows only if ``grow`` says so."""
-
-    grow_limit: Side
-    grow: bool
-    filter: Filter
-
-
-class PadToCanvas(Step, frozen=True, tag="pad_to_canvas"):
-    """Put the image on the canvas and fill the rest, before normalization."""
-
-    anchor: Literal["top_left"]
-    fill: tuple[Byte, Byte, Byte]
-
-
-class View(Strict, frozen=True):
-    """One picture that the encoder reads."""
-
     name: Name
-    steps: tuple[SmartResize | Resize | CenterCrop | ResizeToCanvas | PadToCanvas, ...]
-    canvas: BestFit | None = None
-    when: Literal["always", "multi_tile"] = "always"
+    steps: tuple[AnyOp, ...] = ()
+    reads: Name = "image"
+    canvas: AnyCanvas | None = None
 
     def __post_init__(self) -> None:
-        """Refuse ops that need a canvas in a view that has none."""
-        if self.canvas is None and any(isinstance(step, ResizeToCanvas | PadToCanvas) for step in self.steps):
-            raise ValueError(f"view '{self.name}' has steps that need a canvas, but no canvas")
+        """Refuse steps that do not follow one another: padding to a square, one resize, one crop or canvas."""
+        if self.canvas is None and any(isinstance(step, NEED_CANVAS) for step in self.steps):
+            raise ValueError(f"'{self.name}' has steps that need a canvas, but no canvas")
+        resizes = [number for number, step in enumerate(self.steps) if not isinstance(step, NO_RESIZE)]
+        before = self.steps[: resizes[-1]] if resizes else ()
+        if any(not isinstance(step, steps.PadToSquare) for step in before):
+            raise ValueError(f"'{self.name}' is resized twice, or after a crop or a canvas: that needs a stage")
+        rest = dropwhile(lambda step: isinstance(step, steps.PadToSquare), self.steps)
+        if sum(isinstance(step, NO_RESIZE) for step in rest) > 1:
+            raise ValueError(f"'{self.name}' is cropped or put on a canvas twice: that needs a stage")
+        if self.has_fixed_taps and len(self.steps) > 1:
+            raise ValueError(f"'{self.name}' has steps beside fixed_taps")
+
+    @property
+    def has_fixed_taps(self) -> bool:
+        """Whether values are resampled, not bytes."""
+        return any(isinstance(step, steps.FixedTaps) for step in self.steps)
+
+
+class View(Stage, frozen=True):
+    """One picture that the encoder reads, or several, where ``windows`` cuts what is read.
+
+    Attributes
+    ----------
+    windows : WindowsRule, optional
+    enabled : bool
+    when : str
+        ``always``; ``multi_tile``: the view or stage that is cut into tiles has more than one; ``one_image`` or
+        ``many_images``: of the sample to which the image belongs.
+    """
+
+    windows: AnyWindows | None = None
+    enabled: bool = True
+    when: Literal["always", "multi_tile", "one_image", "many_images"] = "always"
+
+    def __post_init__(self) -> None:
+        """Refuse windows of what is put on a canvas, whose padding would be what lies beside the window."""
+        super().__post_init__()
+        if self.windows is not None and (self.canvas or any(isinstance(step, NO_RESIZE) for step in self.steps)):
+            raise ValueError(f"'{self.name}' has windows, and a canvas or padding: that needs a stage")
 
 
 class Normalize(Strict, frozen=True):
@@ -188,6 +194,23 @@ class Tiles(Strict, frozen=True, tag_field="as", tag="tiles"):
     tile: Side
 
 
+class PatchPack(Strict, frozen=True, tag_field="as", tag="patches"):
+    """Patches in raster order.
+
+    ``channels`` says whether they are outermost or innermost within a patch, ``axes`` how many axes the tensor has: 2,
+    one row a patch; 3, one block a view, rows of patches; 4, one block a patch of channel, row, column.
+    """
+
+    patch: Count
+    channels: Literal["first", "last"]
+    axes: Literal[2, 3, 4]
+
+    def __post_init__(self) -> None:
+        """Refuse blocks of patches that are not planar."""
+        if self.axes == 4 and self.channels == "last":
+            raise ValueError("patches of four axes have their channels first")
+
+
 class MergePatches(Strict, frozen=True, tag_field="as", tag="merge_patches"):
     """Flat patches in blocks of ``merge * merge``, the image repeated ``temporal`` times in each."""
 
@@ -196,40 +219,218 @@ class MergePatches(Strict, frozen=True, tag_field="as", tag="merge_patches"):
     temporal: Count
 
 
+class Batch(Strict, frozen=True):
+    """How the images of a call share the primary tensor; what is padded is zero after normalization.
+
+    Attributes
+    ----------
+    join : str
+        ``concat``: one after the other on the first axis. ``longest``: a block for each, as long as the longest.
+        ``room``: a block for each, of a fixed length. ``largest``: planar images, in the top left of the largest.
+    count, pool, spare : int
+        The fixed length is ``count * pool**2 + spare``.
+    by_sample : bool
+        The outermost axis is that of the samples. With ``longest`` the images of a sample share a block, with
+        ``room`` they are a second axis.
+    flat_list : str
+        What a list of images that is not nested means: ``samples`` of one image each, or ``one_sample``.
+    """
+
+    join: Literal["concat", "longest", "room", "largest"] = "concat"
+    count: Patches | None = None
+    pool: Count = 1
+    spare: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 0
+    by_sample: bool = False
+    flat_list: Literal["samples", "one_sample"] = "samples"
+
+    def __post_init__(self) -> None:
+        """Require a count where one is used."""
+        if (self.join == "room") != (self.count is not None):
+            raise ValueError("count is needed with join: room, and only there")
+        if self.by_sample and self.join not in ("longest", "room"):
+            raise ValueError("by_sample needs join: longest or join: room")
+
+    @property
+    def room(self) -> int:
+        """The fixed length, where there is one."""
+        return (self.count or 0) * self.pool**2 + self.spare
+
+
 class Image(Strict, frozen=True):
-    """From the decoded image to the primary tensor."""
+    """From the decoded image to the primary tensor.
+
+    Attributes
+    ----------
+    references : tuple of str
+    stages : tuple of Stage
+        Computed first, in this order.
+    views : tuple of View
+        In the order in which the encoder reads them.
+    grid : str
+        The view or stage that is cut into tiles; the first view by default.
+    normalize : Normalize
+    pack : Planar, Tiles, PatchPack or MergePatches
+    batch : Batch
+    """
 
     references: tuple[Literal["torchvision", "pillow"], ...]
     views: tuple[View, ...]
     normalize: Normalize
-    pack: Planar | Tiles | MergePatches
+    pack: Planar | Tiles | PatchPack | MergePatches
+    stages: tuple[Stage, ...] = ()
+    grid: Name = ""
+    batch: Batch = Batch()
+
+    def __post_init__(self) -> None:
+        """Refuse names that name nothing, and packs that do not fit."""
+        known = {"image"}
+        for stage in self.stages:
+            _check_name(stage.reads, known)
+            known.add(stage.name)
+        if len(known) <= len(self.stages):
+            raise ValueError("two stages have one name, or one is named image")
+        if any(stage.has_fixed_taps for stage in self.stages):
+            raise ValueError("fixed_taps are of a view, a stage holds bytes")
+        for view in self.views:
+            _check_name(view.reads, known)
+            if view.has_fixed_taps and (view.reads == "image" or view.windows is not None):
+                raise ValueError(f"'{view.name}' has fixed_taps, which read a stage, and all of it")
+        self._check_views(known - {"image"})
+        if self.batch.join == "largest" and not isinstance(self.pack, Planar):
+            raise ValueError("join: largest needs pack: planar")
+
+    def _check_views(self, stages: set[str]) -> None:
+        """Refuse views that an image may be left without, and a grid of what may not be there."""
+        whole = [view for view in self.views if view.windows is None and view.when != "multi_tile"]
+        for sample in ("one_image", "many_images"):
+            if not any(view.enabled and view.when in ("always", sample) for view in whole):
+                raise ValueError(f"no view is there for every image, with {sample} in the sample")
+        cut = {view.name for view in whole}
+        if len({view.name for view in self.views} | stages) < len(self.views) + len(stages):
+            raise ValueError("two views have one name, or that of a stage")
+        _check_name(self.grid or self.views[0].name, cut | stages)
 
 
-class MergedPatches(Strict, frozen=True, tag_field="count", tag="merged_patches"):
-    """One feature for each block of merged patches."""
+def _check_name(name: str, known: set[str]) -> None:
+    if name not in known:
+        raise ValueError(f"'{name}' is not one of {', '.join(sorted(known))}")
 
 
-class PerTile(Strict, frozen=True, tag_field="count", tag="per_tile"):
-    """Patches of each tile (or planar view), divided by ``pool**2``."""
+class Limits(Strict, frozen=True):
+    """What engines accept in one request; ``images`` of one prompt by default."""
 
-    patch: Count
-    pool: Count
+    images: Count | None = None
 
 
-class Tokens(Strict, frozen=True):
-    """What an image becomes in the prompt."""
-
-    placeholder: str
-    feature: str
-    features: MergedPatches | PerTile
+Value = Literal[
+    "primary",
+    "grid_thw",
+    "grid_hw",
+    "tile_grid",
+    "tile_grid_id",
+    "tile_mask",
+    "image_size",
+    "canvas_size",
+    "blocks",
+    "crops",
+    "features",
+    "images_of_sample",
+    "pixel_mask",
+    "patch_mask",
+    "block_mask",
+    "patch_positions",
+    "pooling",
+    "pooled_grids",
+]
 
 
 class Tensor(Strict, frozen=True):
-    """One entry of the result; ``dtype`` of the primary tensor holds while it is rescaled and normalized."""
+    """One entry of the result; ``dtype`` of the primary tensor holds while it is rescaled and normalized.
+
+    Attributes
+    ----------
+    name : str
+    value : str
+        What it holds; see ``foveal.plan.tensors``.
+    dtype : str
+    join : str
+        ``rows``: rows of all images one after the other. ``blocks``: padded as the primary tensor is. ``images``: an
+        axis of samples and one of their images.
+    pad : int
+        What stands where there is no image or block.
+    patch : int, optional
+        Side of an encoder patch, for ``patch_mask``.
+    pool : tuple of int, optional
+        Rows and columns of patches that become one feature, for ``pooling`` and ``pooled_grids``.
+    split : str
+        How an engine takes an image's part: ``images``, an index of the first axis; ``shared``, all of it; or the name
+        of the tensor that holds each image's number of rows.
+    keep_on_cpu : bool
+        Whether an engine must not move it to the device.
+    hf : bool
+        Whether the reference returns it; others are for engines alone.
+    """
 
     name: Name
-    value: Literal["primary", "grid_thw", "tile_grid"]
+    value: Value
     dtype: Dtype
+    join: Literal["rows", "blocks", "images"] = "rows"
+    pad: int = 0
+    patch: Count | None = None
+    pool: tuple[Count, Count] = (1, 1)
+    split: Name = "images"
+    keep_on_cpu: bool = False
+    hf: bool = True
+
+
+PER_BLOCK = ("pixel_mask", "patch_mask", "block_mask", "patch_positions")
+"""Values with a row for each block of the primary tensor."""
+
+
+def _check_tensor(tensor: Tensor, image: Image) -> None:
+    """Refuse a value that the image does not have, and keys that the value does not use."""
+    value, pack, views = tensor.value, image.pack, image.views
+    one_grid = isinstance(pack, PatchPack | MergePatches) and len(views) == 1
+    cut_stage = bool(image.stages) and image.grid == image.stages[0].name and isinstance(pack, Tiles)
+    crops = any(isinstance(view.windows, steps.OverlappingCrops) for view in views) and _axes(pack) == 3
+    room = image.batch.join == "room"
+    needs = {
+        "grid_thw": (one_grid, "one view that is packed as patches"),
+        "grid_hw": (one_grid, "one view that is packed as patches"),
+        "patch_positions": (one_grid and _axes(pack) != 3, "one view that is packed as patches, one after the other"),
+        "tile_grid_id": (room, "a batch with join: room"),
+        "tile_mask": (room, "a batch with join: room"),
+        "pixel_mask": (isinstance(pack, Planar | Tiles), "a pack of planar images or tiles"),
+        "patch_mask": (cut_stage and tensor.patch is not None, "a patch, and a first stage that is cut into tiles"),
+        "pooling": (crops, "overlapping_crops, packed as patches in blocks of a view"),
+        "pooled_grids": (crops, "overlapping_crops, packed as patches in blocks of a view"),
+    }
+    has, need = needs.get(value, (True, ""))
+    if not has:
+        raise ValueError(f"'{tensor.name}' is {value}, which needs {need}")
+    used = {
+        "join: blocks": tensor.join != "blocks" or value in PER_BLOCK,
+        "join: images": tensor.join != "images" or value not in (*PER_BLOCK, "primary", "pooling", "images_of_sample"),
+        "pad": tensor.pad == 0 or tensor.join != "rows",
+        "patch": tensor.patch is None or value == "patch_mask",
+        "pool": tensor.pool == (1, 1) or value in ("pooling", "pooled_grids"),
+    }
+    for key, is_used in used.items():
+        if not is_used:
+            raise ValueError(f"'{tensor.name}' has {key}, which is not for {value} joined as {tensor.join}")
+
+
+def _axes(pack: Planar | Tiles | PatchPack | MergePatches) -> int:
+    return pack.axes if isinstance(pack, PatchPack) else 2
+
+
+class Wire(Strict, frozen=True):
+    """Engines whose receivers, as far as they are known, take these tensors in a gRPC request.
+
+    TokenSpeed's takes those of every model and TensorRT-LLM's those of none, so neither has a name here.
+    """
+
+    engines: tuple[Literal["vllm", "sglang"], ...] = ()
 
 
 class Spec(Strict, frozen=True, cache_hash=True):
@@ -241,15 +442,27 @@ class Spec(Strict, frozen=True, cache_hash=True):
     match: Match
     reference: Reference
     image: Image
-    tokens: Tokens
     tensors: tuple[Tensor, ...]
+    tokens: Tokens | None = None
+    limits: Limits = Limits()
+    wire: Wire = Wire()
 
     def __post_init__(self) -> None:
-        """Require one primary tensor and at least one view."""
+        """Require one primary tensor, values that the image has, splits by numbers, and filters of the reference."""
         if sum(tensor.value == "primary" for tensor in self.tensors) != 1:
             raise ValueError("tensors must hold exactly one whose value is primary")
-        if not self.image.views or self.image.views[0].when != "always":
-            raise ValueError("the first view must exist and be there always")
+        known = {"images", "shared"} | {tensor.name for tensor in self.tensors if tensor.value == "blocks"}
+        for tensor in self.tensors:
+            _check_name(tensor.split, known)
+            _check_tensor(tensor, self.image)
+        tile = self.image.pack.tile if isinstance(self.image.pack, Tiles) else None
+        patch = getattr(self.tokens.features, "patch", 1) if self.tokens else 1
+        if tile is not None and patch > tile:
+            raise ValueError(f"tiles of {tile} are smaller than the encoder's patches of {patch}")
+        for part in (*self.image.stages, *self.image.views):
+            alone = {getattr(step, "filter", "") for step in part.steps} & set(PILLOW_ALONE)
+            if self.reference == "torchvision" and alone:
+                raise ValueError(f"'{part.name}': {' and '.join(sorted(alone))} exists only for the reference pillow")
 
     @property
     def primary(self) -> Tensor:

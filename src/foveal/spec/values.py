@@ -18,8 +18,7 @@ NAMED_CHANNELS = {
     "half": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
     "imagenet": {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
 }
-FILTERS = {1: "lanczos", 2: "bilinear", 3: "bicubic"}
-OTHER_FILTERS = {0: "nearest", 4: "box", 5: "hamming"}
+FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
 MAX_LEVELS, MAX_VALUES, MAX_KEY, MAX_BITS = 8, 1024, 80, 64
 """What a field can hold at most; those that exist have two levels and four values."""
@@ -158,15 +157,32 @@ def square(value: Any) -> Any:
     return {"height": value, "width": value} if _is_int(value) else _pair(value)
 
 
+def edge(value: Any) -> object:
+    """Return the side of a square given as the length of its shortest edge, or as `side` takes it."""
+    return value["shortest_edge"] if isinstance(value, dict) and sorted(value) == ["shortest_edge"] else side(value)
+
+
+def most(value: Any) -> object:
+    """Return the limit of both sides, given as equal ``max_height`` and ``max_width``."""
+    if not isinstance(value, dict) or sorted(value) != ["max_height", "max_width"]:
+        raise ValueError("expected max_height and max_width")
+    return side([value["max_height"], value["max_width"]])
+
+
+def bound(value: Any) -> Any:
+    """Return the height and width within which an image must lie, given as such or by the longest edge."""
+    if isinstance(value, dict) and sorted(value) == ["longest_edge"]:
+        value = value["longest_edge"]
+    return square(value)
+
+
 def resampling(value: Any) -> str:
     """Return the name of a filter given by name or by Pillow's number."""
     if isinstance(value, str) and value in FILTERS.values():
         return value
     if _is_int(value) and value in FILTERS:
         return FILTERS[value]
-    name = OTHER_FILTERS.get(value) if _is_int(value) else None
-    choice = "bilinear (2), bicubic (3) or lanczos (1)"
-    raise ValueError(f"{name} is not supported, only {choice}" if name else f"expected {choice}")
+    raise ValueError(f"expected {', '.join(f'{name} ({number})' for number, name in FILTERS.items())}")
 
 
 def channels(value: Any, field: str) -> Any:
@@ -193,8 +209,29 @@ def inverse(value: Any) -> int:
     return count
 
 
+def background(value: Any) -> list[int]:
+    """Return the colour of a mean, each channel cut to a whole number; of a mean beyond 0..1 it is no colour.
+
+    Source: transformers 5.24.0, models/llava/image_processing_llava.py.
+    """
+    return [int(max(-1.0, min(level, 256.0)) * 255) for level in channels(value, "mean")]
+
+
+def item(value: Any, index: int) -> Any:
+    """Return one of a pair."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError("expected two numbers")
+    return value[index]
+
+
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "side": side,
+    "edge": edge,
+    "most": most,
+    "bound": bound,
+    "background": background,
+    "first": lambda value: item(value, 0),
+    "second": lambda value: item(value, 1),
     "shortest_edge": shortest_edge,
     "square": square,
     "filter": resampling,

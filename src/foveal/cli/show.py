@@ -1,0 +1,90 @@
+"""``foveal show``."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foveal.cli.common import Model, Reference, Settings, load_model, naming_images, shown, writing
+from foveal.errors import OptionError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from foveal.preprocessor import Features, Preprocessor
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+
+
+def show(
+    model: Model,
+    image: Annotated[str, typer.Argument(help="Image file.", metavar="IMAGE")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Picture to write: .png, .jpg or .webp; IMAGE-MODEL.png by default.", metavar="FILE"
+        ),
+    ] = None,
+    reference: Reference = None,
+    settings: Settings = None,
+) -> None:
+    """Draw what the model sees of an image.
+
+    The original with its tiles and crops, the resized image with its grid, and the pictures that the encoder reads,
+    rebuilt from the tensors, with sizes and token counts.
+    """
+    preprocessor = load_model(model, reference, settings)
+    path = output or Path(f"{Path(image).stem}-{preprocessor.name}.png")
+    _check_output(path, image)
+    with naming_images([image]):
+        features = preprocessor(image)
+        photo = decoded(image)
+    picture = sheet(preprocessor, features, photo, image)
+    with writing(path):
+        picture.save(path)
+    typer.echo(f"written: {path}")
+
+
+def decoded(path: str) -> "Image.Image":
+    """Return a file as a Pillow image, turned upright as the preprocessor turns it."""
+    from PIL import Image
+
+    from foveal.media.header import open_image, read_header
+    from foveal.media.sources import open_source
+
+    # Raises what a call would raise, with the file's name.
+    open_source(path).decode()
+    with open(path, "rb") as file:
+        orientation = read_header(file).orientation
+        file.seek(0)
+        image = open_image(file)
+        image.load()
+    turn = Image.Transpose
+    turns = (
+        turn.FLIP_LEFT_RIGHT,
+        turn.ROTATE_180,
+        turn.FLIP_TOP_BOTTOM,
+        turn.TRANSPOSE,
+        turn.ROTATE_270,
+        turn.TRANSVERSE,
+        turn.ROTATE_90,
+    )
+    return image.transpose(turns[orientation - 2]) if orientation > 1 else image
+
+
+def sheet(preprocessor: "Preprocessor", features: "Features", photo: "Image.Image", name: str) -> "Image.Image":
+    """Return the picture of what a model sees of one image."""
+    from foveal.show import draw
+
+    return draw(preprocessor.spec, features.batch, features, photo, Path(name).name)
+
+
+def _check_output(path: Path, image: str) -> None:
+    """Refuse a file that the picture could not be written to, before anything is computed."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise OptionError(f"the output is {shown(path.name)}: its name must end in {', '.join(SUFFIXES[:-1])} or .webp")
+    if not os.path.isdir(path.parent):
+        raise OptionError(f"{shown(path.parent)}: no such directory")
+    if os.path.exists(path) and os.path.exists(image) and os.path.samefile(path, image):
+        raise OptionError(f"the output {shown(path)} is the image itself")

@@ -1,0 +1,54 @@
+"""Pixels as kernels read them: a part of an image, which may reach over its edges, where it lies."""
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.media.pixels import Pixels
+from foveal.types import Box, Color
+from foveal_kernels.source import Source, is_interleaved
+
+__all__ = ["source_of"]
+
+
+def source_of(pixels: Pixels, box: Box, border: Color) -> tuple[Source, object]:
+    """Return a part of an image without copying it.
+
+    Parameters
+    ----------
+    pixels : Pixels
+    box : Box
+        May reach over the image's edges.
+    border : tuple of int
+        Colour of what lies beyond them.
+
+    Returns
+    -------
+    Source
+    object
+        What keeps alive the memory of rows that are all border, beside the owner of the pixels.
+    """
+    above, below = _beyond(box.top, box.height, pixels.height)
+    before, behind = _beyond(box.left, box.width, pixels.width)
+    top, left = max(box.top, 0), max(box.left, 0)
+    rows = pixels.rows[top : top + box.height - above - below]
+    if left:
+        rows = rows + np.uint64(left * pixels.step % (1 << 64))
+    alpha = (0, True) if pixels.alpha is None else (pixels.alpha, False)
+    form = (pixels.step, *pixels.channels, *alpha, *pixels.background)
+    source = Source(rows, box.width, *form, before, behind, *border)
+    if not above and not below:
+        return source, None
+    edge = _border_row(border, box.width, pixels.step) if is_interleaved.py_func(source) else None
+    address = np.uint64(0 if edge is None else edge.ctypes.data)
+    return source._replace(rows=np.concatenate([np.full(above, address), rows, np.full(below, address)])), edge
+
+
+def _beyond(start: int, count: int, length: int) -> tuple[int, int]:
+    """Return how much of ``start .. start + count`` lies before and behind ``0 .. length``."""
+    return min(max(-start, 0), count), min(max(start + count - length, 0), count)
+
+
+def _border_row(border: Color, width: int, step: int) -> npt.NDArray[np.uint8]:
+    row = np.empty((width, step), np.uint8)
+    row[:, :3] = border
+    return row
