@@ -23,8 +23,16 @@ FEW = 8_000_000
 SIZES = [
     (480, 640), (300, 290), (1500, 30), (1, 1), (336, 336), (1100, 2900), (13, 700), (2, 900), (1, 300), (5000, 5200),
     (700, 700), (1344, 1344), (100, 100), (250, 560), (800, 1000), (300, 2900),
+    (600, 300), (400, 500), (400, 16500), (2454, 1636), (1530, 1377),
+    (34829401, 46439201), (31708649, 63417296),
 ]  # fmt: skip
 """Pictures in each of which some rule takes another way than in the others."""
+
+TOGETHER = (
+    {"preprocessor.min_patches": 8, "preprocessor.max_patches": 8},
+    {"preprocessor.min_dynamic_patch": 8, "preprocessor.max_dynamic_patch": 8},
+)
+"""What matters only together: with eight tiles, 2x4 and 4x2 are as close to a picture of 400x500."""
 
 Path = tuple[str | int, ...]
 
@@ -101,9 +109,14 @@ def _replacements(node: Any, path: Path, tree: dict[str, Any]) -> Iterator[tuple
 
 
 def _other_words(word: str, path: Path, tree: dict[str, Any]) -> list[str]:
-    """Return other words that specs have under the same key, or other constants; and one that nothing has."""
+    """Return other words that specs have under the same key, other constants, other files; and one that nothing has."""
     key = next(step for step in reversed(path) if isinstance(step, str))
-    known = [f"${constant}" for constant in tree["constants"]] if word.startswith("$") else _words()[key][:12]
+    known = _words()[key][:12]
+    if word.startswith("$"):
+        known = [f"${constant}" for constant in tree["constants"]]
+    elif key == "from":
+        field = word.partition(".")[2]
+        known = [f"{root}.{field}" for root in ("preprocessor", "constructed", "config", "processor")]
     return [other for other in (*known, f"{word}x") if other != word]
 
 
@@ -160,6 +173,8 @@ class Original:
         self._published = self._published_fields()
         placeholder = self.tree["tokens"]["placeholder"] if "tokens" in self.tree else ""
         self._prompt = "".join(f"\n{placeholder.replace('{number}', str(number))}\n\n" for number in (1, 2))
+        tokens = resolve(self.tree).tokens
+        self._ids = _input_ids(tokens) if tokens else ([], 0)
         self._does: dict[int, list[object]] = {}
         bytes_alone = {path: False for path in self._flags if path.endswith((".do_rescale", ".do_normalize"))}
         self._situations = [
@@ -168,6 +183,8 @@ class Original:
             for reference in (None, "pillow", "torchvision")
         ]
         self._situations += [Situation({flag: value}, None, SIZES) for flag, value in self._flags.items()]
+        reads = {path for node in self._nodes for path in node.paths}
+        self._situations += [Situation(said, None, SIZES) for said in TOGETHER if said.keys() <= reads]
         for node in self._nodes:
             self._add_situations(node)
         for node in self._nodes:
@@ -182,7 +199,7 @@ class Original:
             If it is no spec.
         """
         changed = {path for node in self._nodes if mutant.path.startswith(_text(node.place)) for path in node.paths}
-        common = len(self._flags) + 6
+        common = 6
         near = [number for number, situation in enumerate(self._situations) if changed & situation.said.keys()]
         order = dict.fromkeys([*range(common), *near, *range(common, len(self._situations))])
         return all(self._does_the_same_in(number, mutant.tree) for number in order)
@@ -218,21 +235,21 @@ class Original:
                     yield str(error)
         yield from _joined(spec, plans)
         if spec.tokens is not None:
-            yield from _expanded(spec.tokens, plans, self._prompt)
+            yield from _expanded(spec.tokens, plans, self._prompt, self._ids)
 
     def _resolved(self, situation: Situation, tree: dict[str, Any]) -> Spec:
-        files: dict[str, Any] = {"config": {}, "preprocessor": {}, "processor": {}}
+        files: dict[str, Any] = {"config": {}, "preprocessor": {}, "processor": {}, "call": {}}
         for path, value in situation.said.items():
             root, *keys = path.split(".")
-            node = files[root]
+            node = files["preprocessor" if root == "constructed" else root]
             for key in keys[:-1]:
                 node = node.setdefault(key, {})
             if root == "preprocessor" and len(keys) > 1:  # such a field is given whole
                 node |= self._siblings(path.rpartition(".")[0] + ".")
             node[keys[-1]] = value
-        checkpoint = Checkpoint("probe", files["config"], self._published, files["processor"])
         needed = files["config"] or files["processor"]
-        return resolve(tree, checkpoint if needed else None, files["preprocessor"], situation.reference)
+        checkpoint = Checkpoint("probe", files["config"], self._published, files["processor"]) if needed else None
+        return resolve(tree, checkpoint, files["preprocessor"], situation.reference, files["call"])
 
     def _siblings(self, parent: str) -> dict[str, Any]:
         siblings = {path: node.default for node in self._nodes for path in node.paths if path.startswith(parent)}
@@ -255,6 +272,11 @@ class Original:
             found = next((each for each in self._telling(path, node) if self._matters(each, path)), None)
             self._situations += [found] if found else []
             self.silent += [] if found else [path]
+            root, _, field = path.partition(".")
+            if found and root in ("preprocessor", "constructed") and "." not in field:
+                self._situations.append(Situation({f"call.{field}": found.said[path]}, None, SIZES[:3]))
+            if type(node.default) is int:
+                self._situations.append(Situation({path: node.default * 3 // 2}, None, SIZES[:4]))
         if len(node.paths) > 1:
             first = next(iter(_others(node.default)), None)
             self._situations.append(
@@ -308,7 +330,7 @@ def _joined(spec: Spec, plans: list[Plan]) -> Iterator[object]:
     for plan in sorted(plans, key=lambda plan: plan.elements):
         by_length.setdefault(plan.shape[0], []).append(plan)
     few = [plan for alike in by_length.values() for plan in alike[:2]][:3]
-    for samples in ((1, 1, 1), (2, 1)):
+    for samples in ((1,) * len(few), (2,) + (1,) * (len(few) - 2)) if len(few) > 1 else ((1,),):
         try:
             batch = make_batch_plan(spec, few, samples)
         except FovealError as error:
@@ -320,11 +342,17 @@ def _joined(spec: Spec, plans: list[Plan]) -> Iterator[object]:
             yield [(name, str(array.dtype), array.shape, array.tobytes()) for name, array in tensors.items()]
 
 
-def _expanded(tokens: Tokens, plans: list[Plan], prompt: str) -> Iterator[object]:
-    published = {entry.token: [entry.id] for entry in tokens.ids}
+def _input_ids(tokens: Tokens) -> tuple[list[int], int]:
+    """Return ids in which an image follows each id that is published, and goes before it; and how many images."""
+    published = {entry.token: entry.id for entry in tokens.ids}
     anchor = published[tokens.anchor or tokens.placeholder]
-    ids = [token_id for near in published.values() for token_id in (*near, *anchor, *near) if near != anchor] or anchor
-    images = ids.count(*anchor)
+    ids = [token_id for near in published.values() if near != anchor for token_id in (near, anchor, near)] or [anchor]
+    return ids, ids.count(anchor)
+
+
+def _expanded(tokens: Tokens, plans: list[Plan], prompt: str, input_ids: tuple[list[int], int]) -> Iterator[object]:
+    published = {entry.token: [entry.id] for entry in tokens.ids}
+    ids, images = input_ids
 
     def encode(text: str) -> Sequence[int]:
         return published.get(text) or [10**6 + ord(character) for character in text]
@@ -358,7 +386,17 @@ def _others(value: Any) -> Iterator[Any]:
         case bool():
             yield not value
         case int() | float():
-            yield from (value * 2, value // 2, value // 4, value + 1, value + 2, value * 3, value / 2, value + 0.25)
+            yield from (
+                value * 2,
+                value // 2,
+                value // 4,
+                value + 1,
+                value + 2,
+                value * 3,
+                value // 16,
+                value / 2,
+                value + 0.25,
+            )
         case str():
             yield from ("nearest", "full", "default", "anyres_max_1", [0.25, 0.5, 0.75])
         case dict():

@@ -261,7 +261,7 @@ WRONG_BEYOND_THE_IMAGE = [
     (change("clip", *STEP, "filter", value="hamming"), "'image': hamming exists only for the reference pillow", "$"),
     (
         change("llava1_5", *STEP, "fill", "default", value="half"),
-        "preprocessor.image_mean has two defaults",
+        "image_mean has two defaults",
         "$",
     ),
     (change("clip", "fields", "same", value={"crop_size": 3}), "Expected `str`, got `int`", "$.fields.same[...]"),

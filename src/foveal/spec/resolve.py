@@ -240,9 +240,9 @@ class _Resolver:
         """Refuse a field of the image processor with two defaults: one layer holds those of all fields."""
         found: dict[str, Any] = {}
         for node in nodes:
-            path = node.paths[0] if len(node.paths) == 1 else ""
-            if _root(path) == "preprocessor" and found.setdefault(path, node.default) != node.default:
-                raise self._wrong(f"{path} has two defaults", "$")
+            root, _, field = node.paths[0].partition(".") if len(node.paths) == 1 else ("", "", "")
+            if root in PREPROCESSOR and found.setdefault(field, node.default) != node.default:
+                raise self._wrong(f"{field} has two defaults", "$")
 
     def _check_fixed(self, fields: Fields) -> None:
         for path, only in fields.fixed.items():

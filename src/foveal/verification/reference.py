@@ -176,7 +176,18 @@ class _Transformers:
         if self.processor is not None:
             self.name += f", called by {type(self.processor).__name__}"
         self.converts = bool(getattr(self.recorder, "do_convert_rgb", False))
-        self.overrides = reference_values(basis.overrides)
+        self.overrides = {**self._told(basis), **reference_values(basis.overrides)}
+
+    def _told(self, basis: Basis) -> dict[str, Any]:
+        """Return the fields of which the processor would pass its own value, whatever the checkpoint says.
+
+        Gemma-3 and SigLIP2 are such: Foveal follows the checkpoint, and so must what it is compared with.
+        """
+        if self.processor is None:
+            return {}
+        passed = self.processor._merge_kwargs(images_kwargs={})["images_kwargs"]
+        fields = reference_values(basis.fields.image_processor)
+        return {name: fields[name] for name in passed if name in fields}
 
     def __call__(self, images: list[Image.Image]) -> Answer:
         with _quiet(), _one_thread():

@@ -73,5 +73,5 @@ FAMILY = Family(
         **with_options(batches(Picture(90, 130)), FEW),
     },
     checkpoints={"nested": Checkpoint(files={"config.json": CONFIG, "processor_config.json": NESTED})},
-    unsupported={"nearest": "resample"},
+    unsupported={"nearest": "nearest"},
 )
