@@ -1,4 +1,4 @@
-"""Write the tables in documents that follow from the specs and from the structs behind them.
+"""Write the tables in documents that follow from specs, from the structs behind them, and from what the code does.
 
 Run it as ``python docs/generate.py`` where ``foveal[test]`` is installed. A table stands between two comments,
 ``<!-- generated: families -->`` and ``<!-- end -->``; whatever else is between them is lost. With ``--check`` nothing
@@ -11,12 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from family_table import family_table
+from image_table import image_table, short_image_table
 from spec_tables import canvas_table, count_table, op_table, pack_table, windows_table
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "docs/adding_a_model.md")
+DOCUMENTS = ("README.md", "docs/adding_a_model.md", "docs/images.md")
 TABLES: dict[str, Callable[[], str]] = {
     "families": family_table,
+    "images": image_table,
+    "images in short": short_image_table,
     "ops": op_table,
     "canvas rules": canvas_table,
     "windows rules": windows_table,

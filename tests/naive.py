@@ -88,11 +88,32 @@ def resize(image, size, kind, reference="pillow", vertical_first=False):
 # ---- sources
 
 
-def composite(rgba, background=(255, 255, 255)):
-    """Straight alpha over an opaque colour, with the rounding of Pillow's alpha_composite."""
+def composite(rgba, background=(255, 255, 255), rounds_down=False):
+    """Straight alpha over an opaque colour or picture, with the rounding of Pillow's alpha_composite or of Kimi-K3."""
+    if rounds_down:
+        share = rgba[..., 3:].astype(np.float32) / 255.0
+        return (share * rgba[..., :3] + (1 - share) * np.array(background, np.uint8)).astype(np.uint8)
     color, alpha = rgba[..., :3].astype(np.int64), rgba[..., 3:].astype(np.int64)
     mixed = (color * alpha + np.array(background) * (255 - alpha)) * 128 + 128 * 128
     return ((((mixed >> 8) + mixed) >> 8) >> 7).astype(np.uint8)
+
+
+def chessboard(size, square, light, dark):
+    """Two colours in turns, the first in the top left corner."""
+    rows, columns = np.arange(size[0])[:, None] // square, np.arange(size[1]) // square
+    return np.where(((rows + columns) % 2)[..., None] == 0, np.array(light, np.uint8), np.array(dark, np.uint8))
+
+
+def weighted(rgba):
+    """Colours multiplied by their alpha."""
+    return np.concatenate([composite(rgba, (0, 0, 0)), rgba[..., 3:]], axis=2)
+
+
+def straight(rgba):
+    """Undo it, as Pillow does: cut off, and not where alpha is 0 or 255."""
+    color, alpha = rgba[..., :3].astype(np.int64), rgba[..., 3:].astype(np.int64)
+    color = np.where((alpha == 0) | (alpha == 255), color, np.minimum(255 * color // np.maximum(alpha, 1), 255))
+    return np.concatenate([color.astype(np.uint8), rgba[..., 3:]], axis=2)
 
 
 # ---- canvas and layouts

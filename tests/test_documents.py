@@ -1,5 +1,6 @@
 """What the documents say about the program is what the program does."""
 
+import doctest
 import re
 import subprocess
 import sys
@@ -12,12 +13,16 @@ from typer.testing import CliRunner
 
 import foveal
 from foveal.cli import app
+from foveal.errors import MediaError
+from foveal.media.policy import PRESETS
+from foveal.media.urls import PREFIX
 from foveal.spec import names, schema, steps, tokens
 from foveal.spec.values import CONVERSIONS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [path for folder in (".", "docs") for path in sorted((ROOT / folder).glob("*.md"))]
 README = (ROOT / "README.md").read_text()
+IMAGES = (ROOT / "docs" / "images.md").read_text()
 ADDING = (ROOT / "docs" / "adding_a_model.md").read_text()
 COMMAND = re.compile(r"\n\$ foveal (.*)\n((?:.*\n)*?)```\n")
 
@@ -56,7 +61,8 @@ def test_readme_lists_every_model_and_every_command():
 def test_readme_lists_every_environment_variable():
     sources = "".join(path.read_text() for folder in ("src", "kernels") for path in (ROOT / folder).rglob("*.py"))
     listed = set(re.findall(r"^\| `(FOVEAL_\w+)` \|", README, re.MULTILINE))
-    assert listed == set(re.findall(r"\bFOVEAL_[A-Z_]+\b", sources))
+    named = set(re.findall(r"\bFOVEAL_[A-Z_]+[A-Z]\b", sources))
+    assert listed == named | {PREFIX + name.upper() for name in keys(foveal.FetchSettings)}
 
 
 def test_generated_tables_are_up_to_date():
@@ -78,6 +84,48 @@ def test_links_lead_somewhere(path):
 
 def _anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+
+
+# ---- images.md
+
+
+def test_images_runs_as_shown():
+    results = doctest.testfile(str(ROOT / "docs" / "images.md"), module_relative=False, encoding="utf-8")
+    assert results.attempted
+    assert not results.failed
+
+
+def test_images_describes_every_setting_once():
+    assert first_column(IMAGES, "Policies") == keys_in_order(foveal.DecodePolicy)
+    presets = section(IMAGES, "Policies").split("| preset |")[1]
+    assert re.findall(r"^\| `([a-z-]+)`", presets, re.MULTILINE) == list(PRESETS)
+    assert first_column(IMAGES, "Limits") == keys_in_order(foveal.Limits)
+    assert first_column(IMAGES, "URLs") == [PREFIX + name.upper() for name in keys_in_order(foveal.FetchSettings)]
+
+
+def test_images_shows_the_default_limits():
+    units = {"MiB": 1 << 20, "TiB": 1 << 40}
+    request, batch = foveal.Limits.default({}), foveal.Limits.for_batches({})
+    for name in keys_in_order(foveal.Limits):
+        cells = re.search(rf"^\| `{name}` \|.*$", section(IMAGES, "Limits"), re.MULTILINE)[0].split("|")[3:5]
+        words = [cell.replace(",", "").split() for cell in cells]
+        shown = [int(number) * units.get("".join(unit), 1) for number, *unit in words]
+        assert shown == [getattr(request, name), getattr(batch, name)]
+
+
+def test_images_lists_every_error():
+    kinds = [MediaError, *MediaError.__subclasses__()]
+    assert sorted(first_column(IMAGES, "Errors")) == sorted(kind.__name__ for kind in kinds)
+
+
+@pytest.mark.parametrize("key", ["orientation", "transparency", "stage", "rounding", "color_key", "depth", "truncated"])
+def test_images_names_every_choice_of_a_policy(key):
+    row = re.search(rf"^\| `{key}` .*$", IMAGES, re.MULTILINE)[0]
+    assert {word for word in words_of(foveal.DecodePolicy, key) if f"`{word}`" not in row} == set()
+
+
+def keys_in_order(struct):
+    return [field.encode_name for field in fields(struct)]
 
 
 # ---- adding_a_model.md

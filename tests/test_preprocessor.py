@@ -8,16 +8,29 @@ import pytest
 from PIL import Image
 
 import foveal
-from foveal import FovealError, ImageSizeError, MediaError, OptionError, Preprocessor, UnknownModelError
+from foveal import (
+    FovealError,
+    ImageSizeError,
+    MediaError,
+    OptionError,
+    Preprocessor,
+    UnknownModelError,
+    UnsupportedFormat,
+)
+from foveal.spec.find import spec_path
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(IMAGE)
 
 
-def png(image):
+def saved(image, format="PNG", **options):
     buffer = io.BytesIO()
-    image.save(buffer, "PNG")
+    image.save(buffer, format, **options)
     return buffer.getvalue()
+
+
+def png(image):
+    return saved(image)
 
 
 @pytest.fixture(scope="module")
@@ -169,10 +182,10 @@ def test_unknown_models():
 def test_warmup_names_what_it_compiles():
     steps = []
     Preprocessor.from_spec("llava1_5", reference="pillow").warmup(progress=steps.append)
-    assert steps[0] == "emit float32"
-    assert steps[-1] == "resize, vertical pass first"
-    with pytest.raises(OptionError, match=r"^dtype is 'float16'"):
-        Preprocessor.from_spec("llava1_5").warmup("float16")
+    assert steps[0] == "emit float32 as planar, without resizing"
+    assert steps[-1].startswith("resize, vertical pass first")
+    with pytest.raises(OptionError, match=r"^dtype is 'float64'"):
+        Preprocessor.from_spec("llava1_5").warmup("float64")
 
 
 def test_plans_take_overrides(pre):
@@ -188,3 +201,126 @@ def test_it_can_be_sent_to_a_process():
     assert copy.spec == pre.spec
     assert copy(IMAGE)["pixel_values"].tobytes() == pre(IMAGE)["pixel_values"].tobytes()
     assert repr(copy) == "<Preprocessor qwen2_vl, pillow, float32>"
+
+
+# ---- images that cannot be read, policies, limits
+
+
+def test_images_that_cannot_be_read_are_returned(pre):
+    good = saved(PICTURE)
+    cut = saved(PICTURE, "JPEG")[:-200]
+    result = pre([good, b"junk", cut, PICTURE, good[:50]], on_error="return")
+    assert {index: type(error).__name__ for index, error in result.errors.items()} == {
+        1: "UnsupportedFormat",
+        2: "CorruptImage",
+        4: "CorruptImage",
+    }
+    assert all(str(error).startswith(f"image {index}: ") for index, error in result.errors.items())
+    alone = pre([good, PICTURE])
+    assert len(result.plans) == 2
+    assert all(np.array_equal(result[name], alone[name]) for name in alone)
+
+
+def test_samples_keep_their_images_where_others_are_left_out():
+    idefics = Preprocessor.from_spec("idefics3", size={"longest_edge": 364})
+    result = idefics([[PICTURE, b"junk"], [b"junk"], [PICTURE]], on_error="return")
+    assert result.batch.samples == (1, 0, 1)
+    assert list(result.errors) == [1, 2]
+    assert not result["pixel_attention_mask"][1].any()
+
+
+def test_nothing_is_left(pre):
+    with pytest.raises(UnsupportedFormat, match=r"^image 0: "):
+        pre([b"junk", b"more"], on_error="return")
+    with pytest.raises(OptionError, match=r"^on_error must be 'raise' or 'return'$"):
+        pre([PICTURE], on_error="ignore")
+
+
+def test_a_model_that_refuses_a_size_counts_too(pre):
+    result = pre([Image.new("RGB", (2000, 2)), PICTURE], on_error="return")
+    assert str(result.errors[0]).startswith("image 0 is 2x2000 (height x width): aspect ratio 1000 exceeds 200")
+
+
+def test_a_policy_decides_about_orientation_and_transparency():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = saved(PICTURE.convert("RGB"), "JPEG", exif=exif)
+    upright, ignoring = Preprocessor.from_spec("qwen2_vl"), Preprocessor.from_spec("qwen2_vl", policy="huggingface")
+    assert upright.plan(turned).plans[0].height == ignoring.plan(turned).plans[0].width
+    clear = Image.new("RGBA", (64, 64), (10, 20, 30, 0))
+    white = Preprocessor.from_spec("clip", do_normalize=False)(clear)["pixel_values"]
+    dropped = Preprocessor.from_spec("clip", do_normalize=False, policy="sglang")(clear)["pixel_values"]
+    assert np.unique(white).tolist() == [1.0]
+    assert np.allclose(dropped[0, :, 0, 0] * 255, (10, 20, 30))
+    with pytest.raises(OptionError, match=r"^policy must be one of huggingface, .*, not 'opencv'$"):
+        Preprocessor.from_spec("clip", policy="opencv")
+
+
+def test_limits_hold_before_anything_is_decoded(pre):
+    small = Preprocessor.from_spec("qwen2_vl", limits=foveal.Limits(images=2, pixels=10_000))
+    with pytest.raises(foveal.MediaTooLarge, match=r"3 images"):
+        small([PICTURE] * 3)
+    with pytest.raises(foveal.MediaTooLarge, match=r"^image 1: the image has 40000 pixels"):
+        small.plan([PICTURE, saved(Image.new("RGB", (200, 200)))])
+
+
+def test_a_copy_keeps_policy_and_limits():
+    made = Preprocessor.from_spec("clip", policy="vllm", limits=foveal.Limits(images=3))
+    copied = pickle.loads(pickle.dumps(made))
+    assert (copied.policy, copied.limits) == (made.policy, made.limits)
+    assert made._overridden({"do_normalize": False}).policy == made.policy
+
+
+# ---- models by id, and what a sample's other images change
+
+
+def test_the_id_of_a_model_is_enough():
+    assert Preprocessor.from_spec("Qwen/Qwen2.5-VL-7B-Instruct").name == "qwen2_5_vl"
+    with pytest.raises(UnknownModelError, match=r"^no spec fits model 'org/unknown'; known: "):
+        Preprocessor.from_spec("org/unknown")
+
+
+def test_own_specs_are_found_where_they_are_kept(tmp_path, monkeypatch):
+    text = spec_path("clip").read_text().replace("name: clip", "name: own", 1)
+    (tmp_path / "own.yaml").write_text(text)
+    monkeypatch.setenv("FOVEAL_SPECS", str(tmp_path))
+    assert Preprocessor.from_spec("own", size=10, crop_size=10).plan([IMAGE]).shape == (1, 3, 10, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "flat", "nested"),
+    [
+        ("qwen2_vl", (1, 1, 1), (2, 1)),
+        ("idefics3", (3,), (2, 1)),
+        ("mllama", (3,), (2, 1)),
+        ("llava_onevision", (1, 1, 1), (2, 1)),
+    ],
+)
+def test_a_flat_list_is_what_the_model_takes_it_for(name, flat, nested):
+    made = Preprocessor.from_spec(name)
+    assert made.plan([IMAGE, IMAGE, PICTURE]).samples == flat
+    assert made.plan([[IMAGE, IMAGE], [PICTURE]]).samples == nested
+    assert made.plan(IMAGE).samples == (1,)
+
+
+def test_an_image_of_several_is_read_in_another_way():
+    made = Preprocessor.from_spec("llava_onevision")
+    several, alone = made.plan([[IMAGE, IMAGE], [IMAGE]]).plans[1:]
+    assert [view.name for view in several.views] == ["square"]
+    assert [view.name for view in alone.views] == ["base", "tiles"]
+    assert alone == made.plan(60, 90)
+
+
+def test_plans_say_what_is_cut_and_what_is_computed_first():
+    made = Preprocessor.from_spec("idefics3").plan(480, 640)
+    assert made.grid == (3, 4)
+    assert [stage.name for stage in made.stages] == ["resized", "canvas"]
+
+
+def test_what_the_constructor_alone_decides():
+    """The reference takes the colour of the padding from the mean that its class is made with."""
+    image = np.zeros((8, 4, 3), np.uint8)
+    mean = {"image_mean": [0.2, 0.4, 0.8]}
+    made = Preprocessor.from_spec("deepseek_vl", **mean).plan([image])
+    called = Preprocessor.from_spec("deepseek_vl").plan([image], **mean)
+    assert (made.plans[0].views[0].fill, called.plans[0].views[0].fill) == ((51, 102, 204), (127, 127, 127))

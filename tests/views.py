@@ -6,7 +6,7 @@ import mmap
 import msgspec
 import numpy as np
 
-from foveal.media.pixels import Pixels
+from foveal.media.pixels import ON_WHITE, Backdrop, Pixels
 from foveal.plan.plan import Normalization, Pack, View
 from foveal.run import execute
 from foveal.types import DTYPES, Box, Size
@@ -16,29 +16,30 @@ POISON = 0xA5
 CLIP = Normalization(True, 1 / 255, True, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
 
 
-def pixels_of(array, background=(255, 255, 255)):
-    """An array (height, width, 3 or 4) of any strides as Pixels."""
+def pixels_of(array, background=(255, 255, 255), **backdrop):
+    """An array (height, width, 3 or 4) of any strides as Pixels, on one colour or on a backdrop with other fields."""
     height, width, channels = array.shape
     start = array.__array_interface__["data"][0]
     rows = (start + np.arange(height) * array.strides[0]).astype(np.uint64)
     offsets = tuple(channel * array.strides[2] for channel in range(3))
     alpha = 3 * array.strides[2] if channels == 4 else None
-    return Pixels(height, width, rows, array.strides[1], offsets, alpha, background, array)
+    behind = Backdrop(background, **{"dark": background, **backdrop})
+    return Pixels(height, width, rows, array.strides[1], offsets, alpha, behind, array)
 
 
-def guarded_pixels(image, step=3, at_end=True):
-    """An image of 3 channels whose rows touch memory that must not be read: behind them, or before them."""
-    height, width, _ = image.shape
-    used, page = (width - 1) * step + 3, mmap.PAGESIZE
+def guarded_pixels(image, step=3, at_end=True, backdrop=ON_WHITE):
+    """An image of 3 or 4 channels whose rows touch memory that must not be read: behind them, or before them."""
+    height, width, channels = image.shape
+    used, page = (width - 1) * step + channels, mmap.PAGESIZE
     pages = -(-used // page)
     pitch = (pages + 1) * page
     memory = np.frombuffer(mmap.mmap(-1, height * pitch), np.uint8)
     rows = memory.ctypes.data + np.arange(height, dtype=np.int64) * pitch + (pages * page - used if at_end else page)
     for y, row in enumerate(rows - memory.ctypes.data):
-        for channel in range(3):
+        for channel in range(channels):
             memory[row + channel : row + used : step] = image[y, :, channel]
         _forbid(memory.ctypes.data + y * pitch + (pages * page if at_end else 0), page)
-    return Pixels(height, width, rows.view(np.uint64), step, (0, 1, 2), None, (255, 255, 255), memory)
+    return Pixels(height, width, rows.view(np.uint64), step, (0, 1, 2), 3 if channels == 4 else None, backdrop, memory)
 
 
 def _forbid(address, size):

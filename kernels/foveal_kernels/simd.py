@@ -278,6 +278,23 @@ def _binary(operation):
     return compute
 
 
+@intrinsic
+def blend_bytes(typing, value, back, alpha):
+    """Bytes over opaque bytes: ``value * alpha + back * (255 - alpha)``, divided by 255 and rounded."""
+
+    def generate(context, builder, signature, args):
+        words = ir.VectorType(ir.IntType(16), value.lanes)
+        eight, half = (ir.Constant(words, [number] * value.lanes) for number in (8, 128))
+        opaque = builder.zext(builder.not_(args[2]), words)
+        front, behind, share = (builder.zext(argument, words) for argument in args)
+        mixed = builder.add(builder.mul(front, share), builder.mul(behind, opaque))
+        mixed = builder.add(mixed, half)  # at most 65153
+        mixed = builder.add(mixed, builder.lshr(mixed, eight))
+        return builder.trunc(builder.lshr(mixed, eight), value.ir)
+
+    return value(value, value, value), generate
+
+
 add, shift_right = _binary("add"), _binary("ashr")
 subtract_f32, multiply_f32 = _binary("fsub"), _binary("fmul")
 

@@ -2,17 +2,20 @@
 
 Resampling reads interleaved RGB or RGBX pixels straight from the image's memory. Every other form (grey, mirrored,
 planar, strided, with alpha, with a border at the sides) is first gathered, row by row, into an RGBX row in scratch
-memory; alpha is composited on the background on the way, so no copy of the whole image is ever made.
+memory; alpha is composited on a backdrop on the way, so no copy of the whole image is ever made.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from .alpha import blend, blend_down, board_row
 from .compile import helper
-from .simd import U8x64, load_u8, load_u8x64, shuffler, store, store_u32
+from .simd import U8x64, blend_bytes, load_u8, load_u8x64, shuffler, store, store_u32
 
 _as_rgbx = shuffler(U8x64, [3 * pixel + min(channel, 2) for pixel in range(16) for channel in range(4)])
+_grey_as_rgbx = shuffler(U8x64, [4 * pixel for pixel in range(16) for _ in range(4)])
+_alphas = shuffler(U8x64, [4 * pixel + 3 for pixel in range(16) for _ in range(4)])
 
 
 class Source(NamedTuple):
@@ -32,8 +35,14 @@ class Source(NamedTuple):
     alpha : int
         Byte offset of alpha; not read where the image is opaque.
     opaque : bool
-    back_red, back_green, back_blue : int
-        Background that transparent pixels are composited on.
+    board : uint8[2, at least 4 * columns of pixels]
+        RGBX rows that transparent pixels are composited on, from the first column of pixels on.
+    square : int
+        Rows of pixels for which the first of them is used, then the second, and so on.
+    top : int
+        Row of the image that row 0 is, from which ``square`` is counted.
+    rounds_down : bool
+        Whether the fraction of a composited value is cut off.
     left, right : int
         Columns of border before and behind the pixels.
     border_red, border_green, border_blue : int
@@ -48,9 +57,10 @@ class Source(NamedTuple):
     blue: int
     alpha: int
     opaque: bool
-    back_red: int
-    back_green: int
-    back_blue: int
+    board: np.ndarray
+    square: int
+    top: int
+    rounds_down: bool
     left: int
     right: int
     border_red: int
@@ -77,19 +87,6 @@ def row_bytes(source):
 
 
 @helper
-def _composite(value, background, alpha):
-    """One channel of a pixel over an opaque background.
-
-    Notes
-    -----
-    Source: Pillow 13.0.0, src/libImaging/AlphaComposite.c, with a destination alpha of 255: 7 fractional bits, division
-    by 255 as two shifts.
-    """
-    mixed = (value * alpha + background * (255 - alpha) + 128) << 7
-    return (((mixed >> 8) + mixed) >> 8) >> 7
-
-
-@helper
 def _stage_border(source, first, end, out):
     """Write the columns ``first .. end`` of a row as border."""
     color = source.border_red | (source.border_green << 8) | (source.border_blue << 16)
@@ -110,24 +107,64 @@ def _copy_interleaved(row, step, count, out):
 
 
 @helper
+def _composite_vectors(source, row, board, count, out):
+    """Composite RGBA or LLLA pixels, 16 at a time, the last of them twice; return how many."""
+    if source.rounds_down or source.step != 4 or source.alpha != 3 or source.red != 0 or count < 16:
+        return np.intp(0)
+    is_grey = source.green == 0 and source.blue == 0
+    if not is_grey and (source.green != 1 or source.blue != 2):
+        return np.intp(0)
+    x = np.intp(0)
+    while x < count:
+        x = min(x, count - 16)
+        value = load_u8x64(row + 4 * x)
+        color = _grey_as_rgbx(value) if is_grey else value
+        store(out + 4 * x, blend_bytes(color, load_u8x64(board + 4 * x), _alphas(value)))
+        x += 16
+    return count
+
+
+@helper
+def _composite_row(source, y, row, count, out):
+    """Gather transparent pixels over the backdrop."""
+    board = board_row(source.board, source.square, source.top + y)
+    for x in range(_composite_vectors(source, row, board, count, out), count):
+        pixel = row + x * np.intp(source.step)
+        red, green, blue = load_u8(pixel + source.red), load_u8(pixel + source.green), load_u8(pixel + source.blue)
+        alpha = load_u8(pixel + source.alpha)
+        back = board + 4 * x
+        back_red, back_green, back_blue = load_u8(back), load_u8(back + 1), load_u8(back + 2)
+        if source.rounds_down:
+            red, green = blend_down(red, back_red, alpha), blend_down(green, back_green, alpha)
+            blue = blend_down(blue, back_blue, alpha)
+        else:
+            red, green = blend(red, back_red, alpha), blend(green, back_green, alpha)
+            blue = blend(blue, back_blue, alpha)
+        store_u32(out + 4 * x, np.uint32(red) | (np.uint32(green) << 8) | (np.uint32(blue) << 16))
+
+
+@helper
+def _gather_row(source, row, count, out):
+    """Gather opaque pixels."""
+    copied = _copy_interleaved(row, source.step, count, out) if _has_interleaved_pixels(source) else np.intp(0)
+    for x in range(copied, count):
+        pixel = row + x * np.intp(source.step)
+        red, green = np.uint32(load_u8(pixel + source.red)), np.uint32(load_u8(pixel + source.green))
+        blue = np.uint32(load_u8(pixel + source.blue))
+        store_u32(out + 4 * x, red | (green << 8) | (blue << 16))
+
+
+@helper
 def stage_row(source, y, out):
     """Gather row ``y`` as RGBX at address ``out``, ``4 * width`` bytes."""
     row = np.intp(source.rows[y])
     first = np.intp(source.left) if row else np.intp(source.width)
     end = np.intp(source.width - source.right) if row else np.intp(source.width)
     _stage_border(source, np.intp(0), first, out)
-    copied = _copy_interleaved(row, source.step, end - first, out + 4 * first) if _has_interleaved_pixels(source) else 0
-    for x in range(first + copied, end):
-        pixel = row + (x - first) * np.intp(source.step)
-        red = np.int32(load_u8(pixel + source.red))
-        green = np.int32(load_u8(pixel + source.green))
-        blue = np.int32(load_u8(pixel + source.blue))
-        if not source.opaque:
-            alpha = np.int32(load_u8(pixel + source.alpha))
-            red = _composite(red, np.int32(source.back_red), alpha)
-            green = _composite(green, np.int32(source.back_green), alpha)
-            blue = _composite(blue, np.int32(source.back_blue), alpha)
-        store_u32(out + 4 * x, np.uint32(red | (green << 8) | (blue << 16)))
+    if source.opaque:
+        _gather_row(source, row, end - first, out + 4 * first)
+    else:
+        _composite_row(source, y, row, end - first, out + 4 * first)
     _stage_border(source, end, np.intp(source.width), out)
 
 

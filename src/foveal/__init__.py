@@ -3,16 +3,26 @@
 import typing as _typing
 
 from foveal.errors import (
+    CorruptImage,
+    FetchFailed,
     FovealError,
+    HostNotAllowed,
     ImageSizeError,
     MediaError,
+    MediaTooLarge,
     OptionError,
     OutputError,
     PlaceholderError,
     SpecError,
     TargetError,
     UnknownModelError,
+    UnsupportedFormat,
 )
+from foveal.media.inspection import Inspection, inspect
+from foveal.media.limits import Limits
+from foveal.media.policy import DecodePolicy
+from foveal.media.urls import FetchSettings
+from foveal.plan.boxes import Edges
 from foveal.plan.plan import BatchPlan, Plan
 from foveal.preprocessor import Features, Preprocessor
 from foveal.run.buffers import aligned_empty
@@ -21,10 +31,19 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BatchPlan",
+    "CorruptImage",
+    "DecodePolicy",
+    "Edges",
     "Features",
+    "FetchFailed",
+    "FetchSettings",
     "FovealError",
+    "HostNotAllowed",
     "ImageSizeError",
+    "Inspection",
+    "Limits",
     "MediaError",
+    "MediaTooLarge",
     "OptionError",
     "OutputError",
     "PlaceholderError",
@@ -33,8 +52,10 @@ __all__ = [
     "SpecError",
     "TargetError",
     "UnknownModelError",
+    "UnsupportedFormat",
     "__version__",
     "aligned_empty",
+    "inspect",
     "verify",
 ]
 

@@ -1,19 +1,25 @@
 """The errors that Foveal raises: one family, each also the builtin that fits.
 
 Whatever bad input causes is a ``ValueError`` (a server answers 400); a model that nobody knows is a ``LookupError``.
-A message is one line and names the item, the value, the limit and the rule. It never holds a payload or a repr.
+A message is one line and names the item, the value, the limit and the rule. It never holds a payload, a repr, the
+directories of a path or an address inside the network. Every kind can be made from its text alone.
 """
 
 __all__ = [
+    "CorruptImage",
+    "FetchFailed",
     "FovealError",
+    "HostNotAllowed",
     "ImageSizeError",
     "MediaError",
+    "MediaTooLarge",
     "OptionError",
     "OutputError",
     "PlaceholderError",
     "SpecError",
     "TargetError",
     "UnknownModelError",
+    "UnsupportedFormat",
 ]
 
 
@@ -37,8 +43,28 @@ class MediaError(FovealError, ValueError):
     """An image that cannot be read, or is of a kind that is not accepted."""
 
 
+class MediaTooLarge(MediaError):
+    """An image, or the images of a request together, above a limit of `foveal.Limits`."""
+
+
+class UnsupportedFormat(MediaError):
+    """Bytes of a format that is not read, or not here: not allowed, or its decoder is not installed."""
+
+
+class CorruptImage(MediaError):
+    """An encoded image that is truncated or damaged, or is not what its header says."""
+
+
+class FetchFailed(MediaError):
+    """A URL that gave no image: refused, unreachable, too slow, or not found."""
+
+
+class HostNotAllowed(MediaError):
+    """A URL whose scheme, host, address or directory the settings do not allow."""
+
+
 class ImageSizeError(MediaError):
-    """An image whose height and width a model's rule refuses."""
+    """An image whose height and width a model's rule, or the limit of the aspect ratio, refuses."""
 
 
 class OutputError(FovealError, ValueError):

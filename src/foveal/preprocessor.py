@@ -3,20 +3,22 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import accumulate
 from operator import index
 from os import PathLike
-from typing import Any, Self, SupportsIndex, overload
+from typing import Any, Literal, Self, SupportsIndex, overload
 
-import numpy as np
 import numpy.typing as npt
 
-from foveal.errors import OptionError
+from foveal.errors import FovealError, OptionError
+from foveal.media.limits import Limits
+from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.plan.batch import make_batch_plan
 from foveal.plan.make import make_plan, primary_dtype
 from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
-from foveal.request import Item, by_sample, open_items
+from foveal.request import Item, by_sample, decoded, fetched, open_items
 from foveal.spec import Checkpoint, Spec, load, match, plain_layer, read_checkpoint, resolve
 from foveal.types import PRIMARY_DTYPES, dtype_name
 
@@ -33,11 +35,19 @@ class Features(dict[str, npt.NDArray[Any]]):
     ----------
     batch : BatchPlan
         What was computed; ``plans`` has one entry for each image.
+    errors : dict of FovealError
+        Of the images that were left out, by index, where the call was told to return them.
     """
 
-    def __init__(self, tensors: Mapping[str, npt.NDArray[Any]], batch: BatchPlan) -> None:
+    def __init__(
+        self,
+        tensors: Mapping[str, npt.NDArray[Any]],
+        batch: BatchPlan,
+        errors: Mapping[int, FovealError] | None = None,
+    ) -> None:
         super().__init__(tensors)
         self.batch = batch
+        self.errors = dict(sorted((errors or {}).items()))
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -58,6 +68,10 @@ class Preprocessor:
         Name of the spec.
     reference : str
         Whose pixel values are reproduced: torchvision, pillow (13 and later) or pillow<13.
+    policy : DecodePolicy
+        What is done with orientation, transparency, depth, frames and damage.
+    limits : Limits
+        What an image, and the images of a call together, may cost.
     """
 
     def __init__(
@@ -66,26 +80,42 @@ class Preprocessor:
         checkpoint: Checkpoint | None = None,
         reference: str | None = None,
         overrides: Sequence[Mapping[str, Any]] = (),
+        policy: DecodePolicy | str | None = None,
+        limits: Limits | None = None,
         call: Mapping[str, Any] | None = None,
     ) -> None:
         self.spec: Spec = resolve(raw, checkpoint, overrides, reference, call)
+        self.policy = decode_policy(policy)
+        self.limits = Limits.for_batches() if limits is None else limits
         self.name = self.spec.name
         self.reference = self.spec.reference
         self.normalization = normalization(self.spec)
-        self._definition = (raw, checkpoint, self.spec.reference, tuple(overrides), call)
+        self._definition = (raw, checkpoint, self.spec.reference, tuple(overrides), self.policy, self.limits, call)
         self._plan = lru_cache(maxsize=PLANS_KEPT)(partial(make_plan, self.spec))
         self._with = lru_cache(maxsize=OVERRIDES_KEPT)(self._derived)
 
     @classmethod
-    def from_spec(cls, spec: str | PathLike[str], reference: str | None = None, **overrides: Any) -> Self:
-        """Make a preprocessor from a built-in spec's name or a YAML file, with the published numbers.
+    def from_spec(
+        cls,
+        spec: str | PathLike[str],
+        reference: str | None = None,
+        *,
+        policy: DecodePolicy | str | None = None,
+        limits: Limits | None = None,
+        **overrides: Any,
+    ) -> Self:
+        """Make a preprocessor from a spec's name or file, or a model's id on the Hub, with the published numbers.
 
         Parameters
         ----------
         spec : str or path
-            A name that ``foveal models`` lists, or the path of a ``.yaml`` file.
+            A name that ``foveal models`` lists, the path of a ``.yaml`` file, or ``organization/model``.
         reference : str, optional
             ``torchvision``, ``pillow`` or ``pillow<13``; the spec's own default if not given.
+        policy : DecodePolicy or str, optional
+            A policy, or the name of a preset: huggingface, huggingface-path, vllm, sglang or smg.
+        limits : Limits, optional
+            `Limits.for_batches` if not given.
         **overrides
             Fields of the model's image processor, as ``min_pixels``, ``size`` or ``do_resize``.
 
@@ -98,10 +128,18 @@ class Preprocessor:
         OptionError
             If an override or the reference is unknown or cannot be honoured.
         """
-        return cls(load(spec), None, reference, _layers(overrides))
+        return cls(load(spec), None, reference, _layers(overrides), policy, limits)
 
     @classmethod
-    def from_pretrained(cls, directory: str | PathLike[str], reference: str | None = None, **overrides: Any) -> Self:
+    def from_pretrained(
+        cls,
+        directory: str | PathLike[str],
+        reference: str | None = None,
+        *,
+        policy: DecodePolicy | str | None = None,
+        limits: Limits | None = None,
+        **overrides: Any,
+    ) -> Self:
         """Make a preprocessor from a checkpoint directory; the checkpoint's numbers win over the published ones.
 
         Reads ``config.json``, ``preprocessor_config.json`` and ``processor_config.json``.
@@ -109,7 +147,8 @@ class Preprocessor:
         Parameters
         ----------
         directory : path
-        reference, **overrides
+            Or the id of a model, ``organization/model``, that is in the Hub's local cache. Nothing is downloaded.
+        reference, policy, limits, **overrides
             As for :meth:`from_spec`.
 
         Raises
@@ -122,7 +161,7 @@ class Preprocessor:
             If an override or the reference is unknown or cannot be honoured.
         """
         checkpoint = read_checkpoint(directory)
-        return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides))
+        return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides), policy, limits)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._definition
@@ -186,7 +225,7 @@ class Preprocessor:
             )
             return planned
         if width is None:
-            return self._open(images, input_data_format, value_range)[1]
+            return self._batch(*self._items(images, input_data_format, value_range))
         try:
             return self._plan(index(images), index(width))
         except TypeError:
@@ -201,6 +240,7 @@ class Preprocessor:
         threads: int | None = None,
         input_data_format: str | None = None,
         value_range: Sequence[float] | None = None,
+        on_error: Literal["raise", "return"] = "raise",
         **overrides: Any,
     ) -> Features:
         """Preprocess images.
@@ -208,7 +248,9 @@ class Preprocessor:
         Parameters
         ----------
         images : image, list of images, or list of lists
-            A list of lists has one list for each sample, which some models read as a whole. An image is a path, encoded bytes, a ``PIL.Image.Image`` or a uint8 array (height, width) or (height, width, 1, 3 or 4).
+            A list of lists has one list for each sample, which some models read as a whole. An image is a path, a
+            ``data:``, ``http:``, ``https:`` or ``file:`` URL, encoded bytes, a binary file, a ``PIL.Image.Image`` or a
+            uint8 array (height, width) or (height, width, 1, 3 or 4).
         dtype : str or dtype, optional
             Of the primary tensor: float32, bfloat16, float16 or uint8 (bytes before normalization); the model's by
             default.
@@ -220,6 +262,9 @@ class Preprocessor:
             ``channels_first`` for arrays (channels, height, width).
         value_range : pair, optional
             Range of the values of floating-point arrays, (0, 1) or (0, 255).
+        on_error : {"raise", "return"}
+            What becomes of an image that cannot be read or that the model refuses: the call fails, or the image is
+            left out and its error is in ``errors`` of the result, by the image's index.
         **overrides
             Fields of the model's image processor for this call only.
 
@@ -241,13 +286,21 @@ class Preprocessor:
         """
         if overrides:
             options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
-            return self._overridden(overrides)(images, dtype, out, threads=threads, **options)
-        items, batch = self._open(images, input_data_format, value_range)
+            return self._overridden(overrides)(images, dtype, out, threads=threads, on_error=on_error, **options)
+        if on_error not in ("raise", "return"):
+            raise OptionError("on_error must be 'raise' or 'return'")
+        failed: dict[int, FovealError] | None = {} if on_error == "return" else None
+        name = _primary_dtype(dtype, self.dtype)
+        samples, items = self._items(images, input_data_format, value_range, failed, name)
         from foveal.run.execute import run_batch  # imports Numba, which plans do not need
 
         load = [item.pixels for item in items]
-        primary = run_batch(batch, self.normalization, load, _primary_dtype(dtype, batch.dtype), out, threads)
-        return Features({batch.primary: primary, **batch_tensors(self.spec, batch)}, batch)
+        if failed is not None:
+            left = decoded(items, failed, threads)
+            items, load = [one.item for one in left], [one.pixels for one in left]
+        batch = self._batch(samples, items, failed)
+        primary = run_batch(batch, self.normalization, load, name, out, threads)
+        return Features({batch.primary: primary, **batch_tensors(self.spec, batch)}, batch, failed or {})
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -271,18 +324,50 @@ class Preprocessor:
             (640, 480, "one_image"),
             (480, 640, "many_images"),
         ]
-        plans = [self._plan(*size) for size in sizes]
-        for step in warmup_steps(plans, self.normalization, _primary_dtype(dtype, self.dtype)):
+        plans, name = [self._plan(*size) for size in sizes], _primary_dtype(dtype, self.dtype)
+        for step in warmup_steps(plans, self.normalization, name, self.policy.backdrop):
             if progress:
                 progress(step)
 
-    def _open(
-        self, images: object, input_data_format: str | None, value_range: Sequence[float] | None
-    ) -> tuple[list[Item], BatchPlan]:
-        samples = by_sample(images, self.spec.image.batch.flat_list)
-        items = open_items(samples, self._plan, input_data_format, value_range)
-        plans = tuple(item.plan for item in items)
-        return items, make_batch_plan(self.spec, plans, tuple(map(len, samples)))
+    def _items(
+        self,
+        images: object,
+        input_data_format: str | None,
+        value_range: Sequence[float] | None,
+        failed: dict[int, FovealError] | None = None,
+        dtype: str | None = None,
+    ) -> tuple[list[list[object]], list[Item]]:
+        samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, failed)
+        items = open_items(
+            samples,
+            self._plan,
+            input_data_format,
+            value_range,
+            limits=self.limits,
+            policy=self.policy,
+            spec=self.spec,
+            dtype=dtype,
+            failed=failed,
+        )
+        return samples, items
+
+    def _batch(
+        self,
+        samples: Sequence[Sequence[object]],
+        items: Sequence[Item],
+        failed: Mapping[int, FovealError] | None = None,
+    ) -> BatchPlan:
+        """Return the plan of the images that are there; the first error where there is none."""
+        if failed and not items:
+            raise failed[min(failed)]
+        starts = accumulate(map(len, samples), initial=0)
+        counts = tuple(len(sample) for sample in samples)
+        if failed:
+            counts = tuple(
+                sum(start <= item.index < start + count for item in items)
+                for start, count in zip(starts, counts, strict=False)
+            )
+        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts)
 
     def _overridden(self, overrides: Mapping[str, Any]) -> "Preprocessor":
         return self._with(json.dumps(plain_layer(overrides), sort_keys=True))

@@ -1,32 +1,165 @@
-"""Images of a call, opened: the one place that ties headers, plans and lazy pixels together."""
+"""Images of a call, opened: the one place that ties headers, plans, identities and lazy pixels together."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from foveal.errors import FovealError, ImageSizeError, MediaError
+import msgspec
+
+from foveal.errors import FovealError, ImageSizeError, MediaError, OptionError
+from foveal.media.digest import framed_digest
+from foveal.media.limits import DECODED_BYTES_A_PIXEL, Limits
 from foveal.media.pixels import Pixels
-from foveal.media.sources import Source, open_source
+from foveal.media.policy import DEFAULT, DecodePolicy
+from foveal.media.sources import Kind, Source, open_source
+from foveal.media.urls import url_scheme
+from foveal.plan.make import primary_dtype
 from foveal.plan.plan import Plan
 from foveal.plan.views import Sample
+from foveal.run.schedule import run_all, thread_count
+from foveal.spec import Spec
 
-__all__ = ["Item", "by_sample", "open_items"]
+__all__ = ["Basis", "Decoded", "Item", "by_sample", "decoded", "fetched", "identity", "open_items"]
 
 Result = TypeVar("Result")
+
+CLIENT_ID_BYTES = 256
+"""Of a client's id in UTF-8, at most."""
+
+RECIPES_KEPT = 256
+
+
+class Basis(NamedTuple):
+    """What, beside an image, decides what the encoder gets for it.
+
+    Attributes
+    ----------
+    spec : Spec
+        With every number filled in, overrides of the call included.
+    policy : DecodePolicy
+    dtype : str, optional
+        Of the primary tensor; the spec's own if not given.
+    """
+
+    spec: Spec
+    policy: DecodePolicy = DEFAULT
+    dtype: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image of a call: its place, what was read from its header, and its plan."""
+    """An image of a call: its place, what was read from its header, and its plan.
+
+    Attributes
+    ----------
+    index : int
+    source : Source
+    plan : Plan
+    sample : {"one_image", "many_images"}
+        Whether the image's sample has others.
+    basis : Basis, optional
+        What `identity` needs.
+    """
 
     index: int
     source: Source
     plan: Plan
+    sample: Sample = "one_image"
+    basis: Basis | None = None
+    _kept: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def pixels(self) -> Pixels:
         """Decode; an error names the image."""
         return _named(self.index, self.source.decode)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the image as it was given, made when it is first asked for; an error names the image."""
+        if "digest" not in self._kept:
+            self._kept["digest"] = _named(self.index, self.source.digest)
+        return self._kept["digest"]
+
+    @property
+    def identity(self) -> str:
+        """Identity of what the encoder gets, made when it is first asked for; see the function of that name."""
+        if "identity" not in self._kept:
+            self._kept["identity"] = self.identify()
+        return self._kept["identity"]
+
+    def identify(self, client_id: str | None = None, salt: bytes = b"") -> str:
+        """Return the identity together with a client's id; see the function `identity`."""
+        if self.basis is None:
+            raise OptionError("an identity needs a spec, which open_items was not given")
+        return identity(self.digest, self.source.kind, self.basis, self.sample, client_id, salt)
+
+
+class Decoded(NamedTuple):
+    """An image of a call and its pixels."""
+
+    item: Item
+    held: Pixels
+
+    def pixels(self) -> Pixels:
+        """Return the pixels."""
+        return self.held
+
+
+def identity(
+    digest: str,
+    kind: Kind,
+    basis: Basis,
+    sample: Sample = "one_image",
+    client_id: str | None = None,
+    salt: bytes = b"",
+) -> str:
+    """Return the identity of what the encoder gets for an image: 64 hexadecimal digits.
+
+    Two images share it only if they have the same content, kind, spec, policy and dtype, and, where the spec's views
+    depend on it, are alike in having others in their sample. All of it is framed, so that nothing that is chosen for
+    one part can pass for another. Ids in the metadata of a file are content, as all else in it.
+
+    Parameters
+    ----------
+    digest : str
+        Of the image as it was given.
+    kind : {"encoded", "pillow", "array"}
+    basis : Basis
+    sample : {"one_image", "many_images"}
+    client_id : str, optional
+        Of at most 256 bytes in UTF-8. It narrows the identity down, and never stands in the place of the content.
+    salt : bytes
+        Known to nobody who sends images: tenants with different salts share no identity. A client's id needs one.
+
+    Raises
+    ------
+    OptionError
+        If the client's id is too long, or has no salt.
+    """
+    recipe, by_sample = _recipe(basis)
+    fields = [digest.encode(), kind.encode(), recipe, sample.encode() if by_sample else b"", salt]
+    if client_id is not None:
+        fields.append(_client(client_id, salt))
+    return framed_digest("identity 1", fields)
+
+
+@lru_cache(RECIPES_KEPT)
+def _recipe(basis: Basis) -> tuple[bytes, bool]:
+    """Return a digest of what is common to the images of many calls, and whether views depend on the sample."""
+    spec, policy, dtype = basis
+    fields = [msgspec.json.encode(spec), policy.identity, (dtype or primary_dtype(spec)).encode()]
+    by_sample = any(view.when in ("one_image", "many_images") for view in spec.image.views)
+    return framed_digest("recipe 1", fields).encode(), by_sample
+
+
+def _client(client_id: str, salt: bytes) -> bytes:
+    data = client_id.encode(errors="surrogatepass")
+    if len(data) > CLIENT_ID_BYTES:
+        raise OptionError(f"client_id has {len(data)} bytes, more than the limit of {CLIENT_ID_BYTES}")
+    if not salt:
+        raise OptionError("client_id needs a salt that clients do not know")
+    return data
 
 
 def open_items(
@@ -34,6 +167,12 @@ def open_items(
     make_plan: Callable[[int, int, Sample], Plan],
     input_data_format: str | None = None,
     value_range: Sequence[float] | None = None,
+    *,
+    limits: Limits | None = None,
+    policy: DecodePolicy = DEFAULT,
+    spec: Spec | None = None,
+    dtype: str | None = None,
+    failed: dict[int, FovealError] | None = None,
 ) -> list[Item]:
     """Open images and plan them; nothing is decoded.
 
@@ -45,23 +184,118 @@ def open_items(
         Plan for a height, a width and whether the image's sample has others.
     input_data_format, value_range
         As for `foveal.media.sources.open_source`.
+    limits : Limits, optional
+        Of each image, and of all together; `Limits.for_batches` if not given.
+    policy : DecodePolicy, optional
+    spec : Spec, optional
+        Needed for the items' identities: the one that ``make_plan`` plans with.
+    dtype : str, optional
+        Of the primary tensor, for the identities too; the spec's own if not given.
+    failed : dict, optional
+        Takes the error of an image, by its index, instead of raising it; the image is left out. What is wrong with the
+        call, or all images together, is raised all the same.
 
     Raises
     ------
     MediaError
         If an image cannot be opened; its text starts with the image's index.
+    MediaTooLarge
+        If an image is above a limit, or all of them together.
     ImageSizeError
         If the model refuses an image's size.
     """
-    items: list[Item] = []
+    limits = Limits.for_batches() if limits is None else limits
+    limits.check_images(sum(map(len, samples)))
     options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
+    open_image = partial(open_source, limits=limits, policy=policy, **options)
+    basis = None if spec is None else Basis(spec, policy, dtype)
+    items: list[Item] = []
+    decoded, index = 0, -1
     for sample in samples:
         kind: Sample = "one_image" if len(sample) == 1 else "many_images"
         for image in sample:
-            index = len(items)
-            source = _named(index, partial(open_source, image, **options))  # type: ignore[arg-type]
-            items.append(Item(index, source, _named(index, partial(make_plan, *source.size, kind))))
+            index += 1
+            if failed and index in failed:
+                continue
+            try:
+                source = _named(index, partial(open_image, image))
+                plan = _named(index, partial(make_plan, *source.size, kind))
+            except MediaError as error:
+                if failed is None:
+                    raise
+                failed[index] = error
+                continue
+            decoded += DECODED_BYTES_A_PIXEL * source.size.height * source.size.width
+            if decoded > limits.decoded_bytes:
+                _named(index, partial(limits.check_decoded, decoded))
+            items.append(Item(index, source, plan, kind, basis))
     return items
+
+
+def fetched(
+    samples: Sequence[Sequence[object]], limits: Limits, failed: dict[int, FovealError] | None = None
+) -> list[list[object]]:
+    """Return the images with every ``http``, ``https`` and ``file`` URL replaced by the bytes that are there.
+
+    All are fetched together, as `foveal.media.urls.FetchSettings.default` allows it; paths, ``data:`` URLs and all
+    other images are left as they are.
+
+    Parameters
+    ----------
+    samples, limits, failed
+        As for `open_items`. A URL whose error is in ``failed`` stays, and is refused when it is opened.
+
+    Raises
+    ------
+    MediaError
+        If a URL cannot be had; its text starts with the image's index.
+    """
+    images = [image for sample in samples for image in sample]
+    urls = {place: image for place, image in enumerate(images) if isinstance(image, str) and _is_remote(image)}
+    if not urls:
+        return [list(sample) for sample in samples]
+    from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
+
+    for place, answer in zip(urls, load_urls(list(urls.values()), limits.input_bytes), strict=True):
+        if not isinstance(answer, MediaError):
+            images[place] = answer
+        elif failed is None:
+            _named(place, partial(_raise, answer))
+        else:
+            failed[place] = type(answer)(f"image {place}: {answer}")
+    rest = iter(images)
+    return [list(islice(rest, len(sample))) for sample in samples]
+
+
+def _is_remote(text: str) -> bool:
+    return url_scheme(text) in ("http", "https", "file")
+
+
+def _raise(error: MediaError) -> None:
+    raise error
+
+
+def decoded(items: Sequence[Item], failed: dict[int, FovealError], threads: int | None = None) -> list[Decoded]:
+    """Decode images now, and leave out those that cannot be.
+
+    Parameters
+    ----------
+    items : sequence of Item
+    failed : dict
+        Takes the error of an image by its index.
+    threads : int, optional
+        Threads to use at most; all that are available by default.
+    """
+
+    def attempt(item: Item) -> Decoded | None:
+        try:
+            return Decoded(item, item.pixels())
+        except MediaError as error:
+            failed[item.index] = error
+            return None
+
+    found = run_all([partial(attempt, item) for item in items], thread_count(threads))
+    return [one for one in found if one is not None]
 
 
 def by_sample(images: object, flat_list: Literal["samples", "one_sample"]) -> list[list[object]]:

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from base64 import b64encode
 from importlib import import_module
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from foveal.cli import app
 from foveal.spec import find
 
 PHOTO = Path(foveal.__file__).parent / "data" / "raccoon.jpg"
-COMMANDS = ["demo", "models", "plan", "show", "run", "warmup", "doctor"]
+COMMANDS = ["demo", "models", "inspect", "plan", "show", "run", "warmup", "doctor"]
 
 
 def invoke(*words):
@@ -673,6 +674,78 @@ def test_demo_refuses_a_directory_that_is_a_file(tmp_path):
     assert fail("demo", "-o", path) == f"error: {path}: not a directory"
     assert fail("demo", "-o", path / "below") == f"error: {path / 'below'}: Not a directory"
     assert fail("demo", "none.png") == "error: image 0 (none.png): cannot be opened: no such file or directory"
+
+
+# ---- inspect, and policies
+
+
+@pytest.fixture
+def turned(tmp_path):
+    """Return the path of an image of 40x60 that its EXIF turns to 60x40, the right half of which is transparent."""
+    path = tmp_path / "turned.png"
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture = Image.new("RGBA", (60, 40), (255, 0, 0, 0))
+    picture.paste((0, 0, 255, 255), (0, 0, 30, 40))
+    picture.save(path, exif=exif)
+    return path
+
+
+def test_inspect_shows_what_headers_say(turned, image):
+    header, first, second = succeed("inspect", turned, image).splitlines()
+    assert header.split() == ["image", "format", "size", "mode", "bits", "orientation", "frames", "alpha", "bytes"]
+    assert first.split()[1:8] == ["PNG", "60x40", "RGBA", "8", "6", "1", "yes"]
+    assert second.split()[1:8] == ["PNG", "40x60", "RGB", "8", "1", "1", "no"]
+
+
+def test_inspect_in_json(turned):
+    (found,) = json.loads(succeed("inspect", "--json", turned))
+    assert found == {
+        "image": str(turned),
+        "format": "PNG",
+        "height": 60,
+        "width": 40,
+        "stored": [40, 60],
+        "mode": "RGBA",
+        "bits": 8,
+        "orientation": 6,
+        "frames": 1,
+        "has_alpha": True,
+        "bytes": turned.stat().st_size,
+    }
+
+
+def test_inspect_goes_by_the_policy(turned):
+    assert succeed("inspect", "--policy", "sglang", turned).splitlines()[1].split()[2] == "40x60"
+
+
+def test_inspect_takes_data_urls_and_names_what_it_refuses(turned):
+    url = "data:image/png;base64," + b64encode(turned.read_bytes()).decode()
+    assert succeed("inspect", url).splitlines()[1].startswith("data:image/png;base64,")
+    assert (
+        fail("inspect", turned, "none.png") == "error: image 1 (none.png): cannot be opened: no such file or directory"
+    )
+    assert fail("inspect", "http://127.0.0.1/a.png").startswith("error: image 0 (http://127.0.0.1/a.png): ")
+
+
+def test_policies_change_plans_tensors_and_pictures(turned, tmp_path):
+    sizes = [
+        succeed("plan", "qwen2_vl", turned, *words).split("image_grid_thw")[1] for words in ((), ("--policy", "sglang"))
+    ]
+    assert "60x40" in sizes[0]
+    assert "40x60" in sizes[1]
+    succeed("run", "llava1_5", turned, "--policy", "sglang", "-o", tmp_path / "dropped.npz")
+    expected = foveal.Preprocessor.from_spec("llava1_5", policy="sglang")(turned)["pixel_values"]
+    np.testing.assert_array_equal(np.load(tmp_path / "dropped.npz")["pixel_values"], expected)
+    succeed("show", "llava1_5", turned, "--policy", "sglang", "-o", tmp_path / "seen.png")
+    assert import_module("foveal.cli.show").decoded(str(turned), "sglang").size == (60, 40)
+
+
+def test_a_policy_that_does_not_exist(turned):
+    presets = "huggingface, huggingface-path, vllm, sglang, smg"
+    line = f"error: policy must be one of {presets}, or a DecodePolicy, not 'nothing'"
+    assert fail("plan", "qwen2_vl", turned, "--policy", "nothing") == line
+    assert fail("inspect", turned, "--policy", "nothing") == line
 
 
 # ---- show

@@ -224,7 +224,7 @@ def test_without_the_extra_it_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "torch" in done.stderr
-    assert done.stderr.endswith(" pip install 'foveal[verify]'\n")
+    assert done.stderr.endswith(" install Foveal with its extra foveal[verify]\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from views import guarded_pixels, pixels_of, run, view_of
 
-from foveal.media.pixels import Pixels
+from foveal.media.pixels import ON_WHITE, Pixels
 from foveal.run.reading import source_of
 from foveal.types import Box
 from foveal_kernels.source import is_interleaved
@@ -49,7 +49,7 @@ def test_form_without_resize():
 def test_grey_is_three_equal_channels(level, vertical_first):
     grey = np.ascontiguousarray(BIG[..., 0])
     rows = (grey.ctypes.data + np.arange(90) * 120).astype(np.uint64)
-    pixels = Pixels(90, 120, rows, 1, (0, 0, 0), None, (255, 255, 255), grey)
+    pixels = Pixels(90, 120, rows, 1, (0, 0, 0), None, ON_WHITE, grey)
     got = run(view_of((30, 77), vertical_first=vertical_first), pixels).reshape(3, 30, 77)
     want = naive.resize(np.repeat(grey[..., None], 3, 2), (30, 77), "bicubic", "pillow", vertical_first)
     np.testing.assert_array_equal(got.transpose(1, 2, 0), want)
@@ -86,7 +86,7 @@ def drawn_part(data, size):
 WINDOW_FORMS = {
     **{name: pixels_of(image) for name, image in FORMS.items()},
     "alpha": pixels_of(BIG, (9, 200, 77)),
-    "grey": Pixels(90, 120, pixels_of(BIG).rows, 4, (0, 0, 0), None, (255, 255, 255), BIG),
+    "grey": Pixels(90, 120, pixels_of(BIG).rows, 4, (0, 0, 0), None, ON_WHITE, BIG),
 }
 WINDOW_IMAGES = {
     **{name: np.ascontiguousarray(image) for name, image in FORMS.items()},

@@ -30,7 +30,7 @@ def composite(bands: np.ndarray, background: tuple[int, int, int]) -> np.ndarray
 
 
 def read_rgb(pixels: Pixels) -> np.ndarray:
-    return composite(read_bands(pixels), pixels.background)
+    return composite(read_bands(pixels), pixels.backdrop.light)
 
 
 def reference_rgb(image: Image.Image) -> np.ndarray:

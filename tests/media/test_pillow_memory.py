@@ -85,6 +85,34 @@ def test_routes_for_an_unknown_struct(mode, route, monkeypatch):
     np.testing.assert_array_equal(read_rgb(pixels), reference_rgb(image))
 
 
+def test_several_memory_blocks_and_an_unknown_struct(monkeypatch):
+    """There is no Arrow export of them: what is left is a copy."""
+    monkeypatch.setattr(pillow_memory, "_struct_is_known", lambda: False)
+    pixels = open_source(Image.fromarray(noise(2300, 2300))).decode()
+    assert isinstance(pixels.owner, np.ndarray)
+    np.testing.assert_array_equal(pixels.owner, noise(2300, 2300))
+
+
+@pytest.mark.parametrize("field", ["xsize", "bands", "linesize", "image8", "image32"])
+def test_an_image_that_is_not_as_its_struct_says(field, monkeypatch):
+    """Each image is checked, not the struct of the installed Pillow alone."""
+    real = pillow_memory._Head.from_address
+
+    class Lying(pillow_memory._Head):
+        @classmethod
+        def from_address(cls, address):
+            head = cls.from_buffer_copy(real(address))
+            setattr(head, field, 7 if getattr(head, field) is None else getattr(head, field) + 1)
+            return head
+
+    assert pillow_memory._struct_is_known()
+    monkeypatch.setattr(pillow_memory, "_Head", Lying)
+    for mode in IN_PLACE:
+        image = picture(mode)
+        assert pillow_memory._struct_rows(image) is None
+        np.testing.assert_array_equal(read_rgb(open_source(image).decode()), reference_rgb(image))
+
+
 def test_the_installed_struct_is_known_and_another_is_not(monkeypatch):
     assert pillow_memory._struct_is_known()
 

@@ -1,9 +1,11 @@
+import base64
 import gc
 import io
 import os
 import signal
 import stat
 import struct
+import tempfile
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image, ImageFile, features
-from reading import encoded, noise, picture, read_bands, read_rgb, reference_rgb
+from reading import encoded, exif, noise, picture, read_bands, read_rgb, reference_rgb
 
-from foveal.errors import MediaError
+from foveal.errors import CorruptImage, MediaError, MediaTooLarge, UnsupportedFormat
 from foveal.media import decode
 from foveal.media.header import FORMATS
+from foveal.media.limits import Limits
+from foveal.media.pixels import ON_WHITE
+from foveal.media.policy import DecodePolicy
 from foveal.media.sources import open_source
 
 MODES = {
@@ -53,7 +58,7 @@ def test_every_format_and_mode(format, mode, tmp_path):
     path.write_bytes(data)
     expected = reference_rgb(Image.open(io.BytesIO(data)))
     with Image.open(path) as lazy:
-        for item in (data, bytearray(data), memoryview(data), path, str(path), lazy):
+        for item in (data, bytearray(data), memoryview(data), path, str(path), io.BytesIO(data), lazy):
             source = open_source(item)
             assert source.size == (16, 16)
             np.testing.assert_array_equal(read_rgb(source.decode()), expected)
@@ -64,7 +69,7 @@ def test_png_transparency_chunk(mode, transparency):
     data = encoded(picture(mode), "PNG", transparency=transparency)
     assert Image.open(io.BytesIO(data)).info["transparency"] is not None
     pixels = open_source(data).decode()
-    assert pixels.background == (255, 255, 255)
+    assert pixels.backdrop == ON_WHITE
     np.testing.assert_array_equal(read_rgb(pixels), reference_rgb(Image.open(io.BytesIO(data))))
 
 
@@ -185,8 +190,8 @@ def test_unreadable_paths(tmp_path, jpeg):
 
 
 def test_strings_that_are_not_paths(jpeg):
-    for url in ("https://example.com/a.jpg", "data:image/png;base64,iVBORw0KGgo=", "S3://bucket/key"):
-        assert message(url) == "a URL is not read; pass a path or the bytes of the file"
+    for url in ("https://example.com/a.jpg", " file:///etc/passwd", "S3://bucket/key"):
+        assert message(url) == "a URL is not read here; pass a path, a data URL or the bytes of the file"
     assert message("A" * 5000) == "a str of 5000 characters is not a path"
     assert message("A" * 300) == "a str of 300 characters is not a path"
 
@@ -198,7 +203,7 @@ def test_a_file_that_changed(tmp_path, jpeg):
     path.write_bytes(encoded(Image.new("RGB", (3, 3)), "JPEG"))
     with pytest.raises(MediaError) as caught:
         source.decode()
-    assert str(caught.value) == "image.jpg: the JPEG data have another size than the header said"
+    assert str(caught.value) == "image.jpg: the file changed after it was opened"
     Path(path).unlink()
     with pytest.raises(MediaError) as caught:
         source.decode()
@@ -223,10 +228,11 @@ def test_a_pillow_image_that_changed():
 
 
 @pytest.mark.parametrize(
-    ("item", "kind"), [(None, "NoneType"), (7, "int"), ([], "list"), (io.BytesIO(b""), "BytesIO"), (object(), "object")]
+    ("item", "kind"), [(None, "NoneType"), (7, "int"), ([], "list"), ({}, "dict"), (object(), "object")]
 )
 def test_what_is_not_an_image(item, kind):
-    assert message(item) == f"a {kind} is not an image; expected a path, bytes, a PIL image or a NumPy array"
+    expected = "a path, bytes, a binary file, a PIL image or a NumPy array"
+    assert message(item) == f"a {kind} is not an image; expected {expected}"
 
 
 def bmp(width, height):
@@ -234,16 +240,20 @@ def bmp(width, height):
     return b"BM" + struct.pack("<IHHI", 54, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, *[0] * 6)
 
 
-def test_the_pixel_limit_is_pillows_and_nothing_warns(monkeypatch):
+def test_the_pixel_limit_does_not_depend_on_pillows_and_nothing_warns(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    limits = Limits(pixels=2000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert open_source(bmp(40, 50)).size == (50, 40)
-        assert message(bmp(40, 51)) == "the image has 2040 pixels (51x40, height x width), more than the limit of 2000"
-        for format in ("JPEG", "PNG", "WEBP", "GIF", "BMP"):
+        assert open_source(bmp(40, 50), limits=limits).size == (50, 40)
+        with pytest.raises(MediaTooLarge, match=r"2040 pixels \(51x40, height x width\), more than the limit of 2000"):
+            open_source(bmp(40, 51), limits=limits)
+        for format in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"):
             open_source(encoded(Image.new("RGB", (40, 50)), format)).decode()
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-    assert open_source(bmp(40000, 40000)).size == (40000, 40000)
+    assert open_source(bmp(13000, 13000)).size == (13000, 13000)
+    with pytest.raises(MediaTooLarge, match="1600000000 pixels"):
+        open_source(bmp(40000, 40000))
 
 
 def test_a_lying_header():
@@ -315,3 +325,151 @@ def test_a_forked_child_can_load_images_while_the_parent_loads_them(jpeg):
     finally:
         for lock in decode._LOAD_LOCKS:
             lock.release()
+
+
+# ---- encoded images of other kinds
+
+
+def data_url(data):
+    return "DATA:image/whatever;name=x;BASE64, " + base64.b64encode(data).decode()
+
+
+def test_data_urls(jpeg):
+    source = open_source(data_url(jpeg))
+    np.testing.assert_array_equal(read_bands(source.decode()), read_bands(open_source(jpeg).decode()))
+    assert source.digest() == open_source(jpeg).digest()
+    assert message(data_url(b"hello")) == NOT_READ
+    with pytest.raises(MediaTooLarge, match="the data URL holds at least"):
+        open_source(data_url(jpeg), limits=Limits(input_bytes=len(jpeg) - 1))
+
+
+class Pipe:
+    """A file that cannot be rewound and gives little at a time."""
+
+    def __init__(self, data, step=97):
+        self.data, self.step = io.BytesIO(data), step
+
+    def read(self, size=-1):
+        return self.data.read(min(size, self.step))
+
+    def tell(self):
+        raise io.UnsupportedOperation("tell")
+
+
+def test_files_are_read_from_their_beginning_and_stay_where_they_were(jpeg, tmp_path):
+    path = tmp_path / "image.jpg"
+    path.write_bytes(jpeg)
+    expected = read_bands(open_source(jpeg).decode())
+    with path.open("rb") as buffered, path.open("rb", buffering=0) as raw, tempfile.SpooledTemporaryFile() as spooled:
+        spooled.write(jpeg)
+        for file in (io.BytesIO(jpeg), buffered, raw, spooled):
+            for position in (0, 7, len(jpeg)):
+                file.seek(position)
+                source = open_source(file)
+                assert file.tell() == position
+                np.testing.assert_array_equal(read_bands(source.decode()), expected)
+    np.testing.assert_array_equal(read_bands(open_source(Pipe(jpeg)).decode()), expected)
+    np.testing.assert_array_equal(read_bands(source.decode()), expected)  # after the file was closed
+
+
+def test_a_file_that_is_too_large_stays_where_it_was(jpeg):
+    file = io.BytesIO(jpeg)
+    file.seek(5)
+    with pytest.raises(MediaTooLarge):
+        open_source(file, limits=Limits(input_bytes=100))
+    assert file.tell() == 5
+
+
+class Reading:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def read(self, size):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def asynchronous():
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (io.StringIO("text"), "the file object gives str, not bytes"),
+        (Reading(bytearray(b"x")), "the file object gives bytearray, not bytes"),
+        (Reading(b""), "the file is empty"),
+        (Reading(None), "the file is empty"),
+        (Reading(OSError(5, "Input/output error", "/secret/path")), "the file object cannot be read"),
+        (Reading(RuntimeError("two\nlines")), "the file object cannot be read"),
+        (io.BytesIO(b""), "the file is empty"),
+        (io.BytesIO(b"hello"), NOT_READ),
+    ],
+)
+def test_files_that_cannot_be_read(file, said):
+    assert message(file) == said
+
+
+def test_files_that_are_closed_or_asynchronous(jpeg, tmp_path):
+    closed = io.BytesIO(jpeg)
+    closed.close()
+    assert message(closed) == "the file object is closed"
+    with (tmp_path / "a").open("wb") as file:
+        assert message(file) == "the file object cannot be read"
+    assert message(file) == "the file object is closed"
+    assert message(Reading(asynchronous())) == "the file object gives coroutine, not bytes"
+
+
+def test_memory_errors_are_passed_on():
+    with pytest.raises(MemoryError):
+        open_source(Reading(MemoryError()))
+
+
+# ---- kinds of errors, and files that change
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"), [(b"", CorruptImage), (b"hello", UnsupportedFormat), (b"\x89PNG\r\n\x1a\n", CorruptImage)]
+)
+def test_a_path_keeps_the_kind_of_an_error(data, kind, tmp_path):
+    path = tmp_path / "image.png"
+    path.write_bytes(data)
+    with pytest.raises(MediaError) as caught:
+        open_source(path)
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith("image.png: ")
+
+
+def test_damaged_pixels_are_corrupt(jpeg, tmp_path):
+    path = tmp_path / "image.jpg"
+    path.write_bytes(jpeg[:-500])
+    for item in (jpeg[:-500], path, Image.open(io.BytesIO(jpeg[:-500]))):
+        source = open_source(item)
+        with pytest.raises(CorruptImage):
+            source.decode()
+
+
+def test_a_file_that_was_replaced_by_one_of_its_size(tmp_path):
+    first, second = (bmp(40, 50) + bytes([value]) * 6000 for value in (1, 2))
+    path = tmp_path / "image.bmp"
+    path.write_bytes(first)
+    os.utime(path, ns=(1, 1))
+    source = open_source(path)
+    source.decode()
+    path.write_bytes(second)
+    for use in (source.decode, source.digest):
+        with pytest.raises(MediaError, match=r"^image.bmp: the file changed after it was opened$"):
+            use()
+
+
+def test_the_policy_decides_about_encoded_images_alone():
+    data = encoded(picture("RGB", 20, 30), "JPEG", exif=exif(6))
+    as_stored = DecodePolicy(orientation="ignore")
+    assert open_source(data).size == (30, 20)
+    source = open_source(data, policy=as_stored)
+    assert source.size == (20, 30)
+    np.testing.assert_array_equal(read_rgb(source.decode()), reference_rgb(Image.open(io.BytesIO(data))))
+    for policy in (as_stored, DecodePolicy(frame=3)):
+        assert open_source(Image.open(io.BytesIO(data)), policy=policy).decode().height == 20
+        assert open_source(np.zeros((20, 30), np.uint8), policy=policy).decode().height == 20

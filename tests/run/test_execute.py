@@ -8,7 +8,7 @@ from PIL import Image
 
 import foveal
 from foveal.errors import MediaError, OptionError, OutputError
-from foveal.media.pixels import Pixels
+from foveal.media.pixels import ON_WHITE, Pixels
 from foveal.run import buffers, execute, info, resize
 from foveal.run.buffers import aligned_empty
 
@@ -115,7 +115,7 @@ def test_a_dtype_that_is_none():
 def test_an_image_larger_than_its_header_never_reaches_a_kernel(pre):
     plan = pre.plan(IMAGE)
     rows = (IMAGE.ctypes.data + np.arange(30) * IMAGE.strides[0]).astype(np.uint64)
-    smaller = Pixels(30, 90, rows, 3, (0, 1, 2), None, (255, 255, 255), IMAGE)
+    smaller = Pixels(30, 90, rows, 3, (0, 1, 2), None, ON_WHITE, IMAGE)
     with pytest.raises(MediaError, match=r"^image 0: decoded to 30x90 \(height x width\), its header says 60x90$"):
         execute.run_batch(plan, pre.normalization, [lambda: smaller], "float32")
 

@@ -1,4 +1,4 @@
-"""A call needs no memory beside its tensors but the pictures of bytes that its plan names: no canvas of floats exists."""
+"""A call needs no memory beside its tensors but the stages of bytes that its plan names: no canvas of floats exists."""
 
 import gc
 import math

@@ -14,6 +14,7 @@ import json, sys
 import msgspec
 import numpy as np
 from foveal.media.arrays import array_pixels
+from foveal.media.pixels import ON_WHITE, Backdrop
 from foveal.plan.plan import Normalization, Pack, Plan
 from foveal.run.execute import BYTES, run_view
 from foveal.run.warmup import warmup_steps
@@ -30,12 +31,14 @@ views = [view_of((48, 48), reads="stage", window=whole, pack=Pack("tiles", 48)),
 if dtype != "uint8":
     views.append(view_of((48, 48), reads="stage", window=whole, method="fixed_taps", pack=Pack("tiles", 48)))
 plan = Plan("spec", reference, 40, 70, (stage,), tuple(views), (1, 1), (9, 3, 48, 48), dtype, 0, ())
-steps = list(warmup_steps([plan], values, dtype))
+later = Backdrop((255,) * 3, (0,) * 3, 4, after_resize=True)
+steps = list(warmup_steps([plan], values, dtype, later))
 before = len(compiled())
 out = np.empty(10**6, np.float32)
 for view, arithmetic, name in [(stage, BYTES, "uint8"), *((view, values, dtype) for view in views)]:
     for height, width, channels in ((96, 96, 3), (400, 17, 3), (60, 190, 4), (48, 48, 1)):
-        pixels = array_pixels(np.zeros((height, width, channels), np.uint8), (255, 255, 255))
+        backdrop = ON_WHITE if view.method == "fixed_taps" else later
+        pixels = array_pixels(np.zeros((height, width, channels), np.uint8), backdrop)
         window = view.window if view.method == "fixed_taps" else Box(-1, -1, height, width)
         for turned in {view.vertical_first, reference == "pillow"}:
             changed = msgspec.structs.replace(view, window=window, vertical_first=turned)

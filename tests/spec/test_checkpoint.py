@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from foveal.errors import OptionError, SpecError
+from foveal.errors import OptionError, SpecError, UnknownModelError
 from foveal.plan.make import make_plan
 from foveal.spec import Checkpoint, load, match, names, read_checkpoint, resolve
 
@@ -351,7 +351,7 @@ def test_a_model_that_is_not_cached(tmp_path, monkeypatch, variable):
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv(variable, "own")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(UnknownModelError) as caught:
         read_checkpoint("org/model")
     cache = "own" if variable == "HF_HUB_CACHE" else "own/hub"
     assert str(caught.value) == f"org/model: neither a directory nor a model in {cache}; nothing is downloaded"

@@ -211,7 +211,23 @@ def test_importing_specs_stays_light():
 )
 def test_the_id_of_a_model_names_its_spec(model_id, expected):
     assert match_id(model_id) == expected
-    assert load(model_id)["name"] == expected
+
+
+def test_an_id_is_loaded_where_the_spec_has_the_numbers_of_that_model():
+    assert load("Qwen/Qwen2.5-VL-7B-Instruct")["name"] == "qwen2_5_vl"
+    with pytest.raises(UnknownModelError) as caught:
+        load("openai/clip-vit-large-patch14-336")
+    assert str(caught.value) == (
+        "'openai/clip-vit-large-patch14-336' is of the family clip, whose spec has the numbers of "
+        "openai/clip-vit-large-patch14: name clip if they are the same, or pass the directory of the checkpoint"
+    )
+
+
+def test_a_spec_has_the_name_of_its_file(tmp_path, monkeypatch):
+    (tmp_path / "wren.yaml").write_text((SPECS / "clip.yaml").read_text())
+    monkeypatch.setenv("FOVEAL_SPECS", str(tmp_path))
+    with pytest.raises(SpecError, match=r"^wren\.yaml: its name is 'clip', which must be that of the file$"):
+        load("wren")
 
 
 def test_the_id_of_an_unknown_model():
@@ -320,11 +336,19 @@ def test_an_own_spec_that_changes_is_read_again(own):
     assert resolve(load("own")).image.views[0].steps[0].size.height == 7
 
 
-@pytest.mark.parametrize("value", ["", os.pathsep, "no/such/directory", f"{os.pathsep}no{os.pathsep}{os.pathsep}"])
-def test_directories_that_are_not_there_do_not_matter(monkeypatch, tmp_path, value):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("value", ["", os.pathsep, os.pathsep * 3])
+def test_no_directories(monkeypatch, value):
     monkeypatch.setenv("FOVEAL_SPECS", value)
     assert names() == KNOWN.split(", ")
+
+
+@pytest.mark.parametrize("value", ["no/such/place", f"{os.pathsep}no/such/place", f".{os.pathsep}no/such/place"])
+def test_a_directory_that_is_not_there_is_named(monkeypatch, tmp_path, value):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOVEAL_SPECS", value)
+    for action in (names, lambda: load("clip"), lambda: match_id("openai/clip-vit")):
+        with pytest.raises(SpecError, match=r"^FOVEAL_SPECS: no/such/place: no such directory$"):
+            action()
 
 
 def test_the_directory_in_which_one_works_may_hold_own_specs(monkeypatch, tmp_path):

@@ -111,6 +111,17 @@ WRONG = [
         "'crop' has windows, and a canvas or padding: that needs a stage",
         "views[1]",
     ),
+    (
+        change("molmo2", "image", "views", 1, "windows", "patch", value=7),
+        "'crop' has overlapping_crops, which are not those of the canvas that it reads",
+        "",
+    ),
+    (
+        views("clip", windows={"cut": "overlapping_crops", "tile": 9, "patch": 1, "before": 1, "after": 1}, steps=[]),
+        "no view is there for every image, with one_image in the sample",
+        "",
+    ),
+    (change("molmo2", "image", "pack", "patch", value=7), "'crop' has patches of 14, and the pack of 7", ""),
     # names
     (views("clip", reads="canvas"), "'canvas' is not one of image", ""),
     (views("clip", {**VIEW, "name": "image"}), "two views have one name, or that of a stage", ""),
@@ -329,7 +340,7 @@ def mappings(node, path=()):
     """Yield where mappings of fixed keys stand."""
     if isinstance(node, dict):
         free = path in {("constants",), ("tensors",), ("fields", "unset"), ("fields", "fixed")} or "default" in path
-        if not free and path[:2] not in {("fields", "unset"), ("fields", "same"), ("fields", "folded")}:
+        if not free and path[:2] not in {("fields", key) for key in ("unset", "published", "same", "folded")}:
             yield path
         for key, value in node.items():
             yield from mappings(value, (*path, key))

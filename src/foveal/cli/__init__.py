@@ -6,6 +6,7 @@ from foveal import __version__
 from foveal.cli.common import Command, Commands
 from foveal.cli.demo import demo
 from foveal.cli.doctor import doctor
+from foveal.cli.inspect import inspect
 from foveal.cli.models import models
 from foveal.cli.plan import plan
 from foveal.cli.run import run
@@ -45,7 +46,7 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (demo, models, plan, show, run, verify, warmup, doctor, schema):
+for command in (demo, models, inspect, plan, show, run, verify, warmup, doctor, schema):
     app.command(cls=Command)(command)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Dtype",
     "Json",
     "Model",
+    "Policy",
     "Reference",
     "Settings",
     "bytes_text",
@@ -42,14 +43,16 @@ __all__ = [
     "writing",
 ]
 
-MODEL_HELP = "A spec's name, a YAML file or the directory of a local checkpoint."
+MODEL_HELP = "A spec's name, a YAML file, the directory of a local checkpoint, or a model's id on the Hub."
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[str, typer.Argument(help=MODEL_HELP, metavar="MODEL")]
 Dtype = Annotated[
     str | None,
     typer.Option(
-        "--dtype", help="Of the pixel values: float32, bfloat16 or uint8; the model's own by default.", metavar="DTYPE"
+        "--dtype",
+        help="Of the pixel values: float32, bfloat16, float16 or uint8; the model's own by default.",
+        metavar="DTYPE",
     ),
 ]
 Reference = Annotated[
@@ -58,6 +61,15 @@ Reference = Annotated[
         "--reference",
         help="Whose values to reproduce: torchvision, pillow or 'pillow<13'; the model's first by default.",
         metavar="REFERENCE",
+    ),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        help="What is done with orientation, transparency, depth and formats: that of huggingface, huggingface-path, "
+        "vllm, sglang or smg; the library's own by default.",
+        metavar="POLICY",
     ),
 ]
 Settings = Annotated[
@@ -73,7 +85,7 @@ Settings = Annotated[
 SUFFIXES = (".safetensors", ".npz")
 
 _INDEX = re.compile(r"image (\d+)\b")
-_NOT_SETTINGS = ("cls", "directory", "reference", "spec")
+_NOT_SETTINGS = ("cls", "directory", "limits", "policy", "reference", "spec")
 """Parameters of the methods that make a preprocessor, which take overrides beside them."""
 
 # Typer brings its own copy of click since 0.26 and needs the package before; either way its errors have this base.
@@ -140,21 +152,24 @@ def _explained(error: Exception) -> tuple[str, int]:
 # ---- models and files
 
 
-def load_model(model: str, reference: str | None = None, settings: Sequence[str] | None = None) -> "Preprocessor":
-    """Return the preprocessor of a spec's name, a YAML file or a checkpoint directory.
+def load_model(
+    model: str, reference: str | None = None, settings: Sequence[str] | None = None, policy: str | None = None
+) -> "Preprocessor":
+    """Return the preprocessor of a spec's name, a YAML file, a checkpoint's directory or a model's id.
 
-    ``settings`` are texts as ``max_pixels=501760``, the overrides.
+    ``settings`` are texts as ``max_pixels=501760``, the overrides; ``policy`` is the name of a preset.
     """
     from foveal.preprocessor import Preprocessor
     from foveal.spec import names
+    from foveal.spec.checkpoint import is_cached
 
     overrides = overrides_of(settings)
-    if model not in names() and os.path.isdir(model):
-        return Preprocessor.from_pretrained(model, reference, **overrides)
+    if model not in names() and (os.path.isdir(model) or is_cached(model)):
+        return Preprocessor.from_pretrained(model, reference, policy=policy, **overrides)
     try:
-        return Preprocessor.from_spec(model, reference, **overrides)
+        return Preprocessor.from_spec(model, reference, policy=policy, **overrides)
     except UnknownModelError as error:
-        if "/" not in model:
+        if "/" not in model or not str(error).startswith("no spec "):
             raise
         raise UnknownModelError(
             f"no spec is named '{shown(model)}', and no such directory exists; nothing is downloaded: "

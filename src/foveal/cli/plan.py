@@ -12,6 +12,7 @@ import typer
 from foveal.cli.common import (
     Json,
     Model,
+    Policy,
     Reference,
     Settings,
     bytes_text,
@@ -43,13 +44,18 @@ Items = Annotated[
 
 
 def plan(
-    model: Model, items: Items, reference: Reference = None, settings: Settings = None, json: Json = False
+    model: Model,
+    items: Items,
+    reference: Reference = None,
+    settings: Settings = None,
+    policy: Policy = None,
+    json: Json = False,
 ) -> None:
     """Show what would be computed; nothing is decoded.
 
     Sizes are given as width x height, and printed as height x width.
     """
-    preprocessor = load_model(model, reference, settings)
+    preprocessor = load_model(model, reference, settings, policy)
     batch = plan_items(preprocessor, items)
     if json:
         print_json(batch_tree(preprocessor, items, batch))
@@ -68,14 +74,14 @@ def plan_items(preprocessor: "Preprocessor", items: Sequence[str]) -> "BatchPlan
 
 def _plan_item(preprocessor: "Preprocessor", index: int, item: str) -> "Plan":
     try:
-        return preprocessor.plan(*item_size(item))
+        return preprocessor.plan(*item_size(item, preprocessor))
     except ImageSizeError as error:
         raise ImageSizeError(f"image {index} is {error}") from error
     except FovealError as error:
         raise type(error)(f"image {index}: {error}") from error
 
 
-def item_size(item: str) -> Size:
+def item_size(item: str, preprocessor: "Preprocessor") -> Size:
     """Return the size of an image file, or of a text as 1920x1080 that is not the name of a file."""
     if _LIKE_A_SIZE.fullmatch(item) and (len(item) > _FILE_NAME or not os.path.exists(item)):
         match = _SIZE.fullmatch(item)
@@ -84,7 +90,7 @@ def item_size(item: str) -> Size:
         return Size(int(match[2]), int(match[1]))
     from foveal.media.sources import open_source
 
-    return open_source(item).size
+    return open_source(item, policy=preprocessor.policy, limits=preprocessor.limits).size
 
 
 def print_plan(preprocessor: "Preprocessor", items: Sequence[str], batch: "BatchPlan") -> None:

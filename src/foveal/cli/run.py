@@ -10,6 +10,7 @@ from foveal.cli.common import (
     Dtype,
     Json,
     Model,
+    Policy,
     Reference,
     Settings,
     bytes_text,
@@ -28,13 +29,14 @@ from foveal.types import dtype_name
 
 def run(
     model: Model,
-    images: Annotated[list[str], typer.Argument(help="Image files.", metavar="IMAGE")],
+    images: Annotated[list[str], typer.Argument(help="Image files, or URLs.", metavar="IMAGE")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write: .safetensors or .npz.", metavar="FILE")
     ] = None,
     dtype: Dtype = None,
     reference: Reference = None,
     settings: Settings = None,
+    policy: Policy = None,
     threads: Annotated[
         int | None, typer.Option("--threads", help="Threads at most; all by default.", metavar="N")
     ] = None,
@@ -43,7 +45,7 @@ def run(
     """Preprocess images, and write the tensors to a file."""
     if threads is not None and threads < 1:
         raise OptionError(f"--threads {threads}: must be at least 1")
-    preprocessor = load_model(model, reference, settings)
+    preprocessor = load_model(model, reference, settings, policy)
     with naming_images(images):
         if output is not None:
             check_output(output, dtype_name(dtype or preprocessor.plan(images).dtype))

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foveal.cli.common import Model, Reference, Settings, load_model, naming_images, shown, writing
+from foveal.cli.common import Model, Policy, Reference, Settings, load_model, naming_images, shown, writing
 from foveal.errors import OptionError
 
 if TYPE_CHECKING:
     from PIL import Image
 
+    from foveal.media.policy import DecodePolicy
     from foveal.preprocessor import Features, Preprocessor
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -28,35 +29,38 @@ def show(
     ] = None,
     reference: Reference = None,
     settings: Settings = None,
+    policy: Policy = None,
 ) -> None:
     """Draw what the model sees of an image.
 
     The original with its tiles and crops, the resized image with its grid, and the pictures that the encoder reads,
     rebuilt from the tensors, with sizes and token counts.
     """
-    preprocessor = load_model(model, reference, settings)
+    preprocessor = load_model(model, reference, settings, policy)
     path = output or Path(f"{Path(image).stem}-{preprocessor.name}.png")
     _check_output(path, image)
     with naming_images([image]):
         features = preprocessor(image)
-        photo = decoded(image)
+        photo = decoded(image, preprocessor.policy)
     picture = sheet(preprocessor, features, photo, image)
     with writing(path):
         picture.save(path)
     typer.echo(f"written: {path}")
 
 
-def decoded(path: str) -> "Image.Image":
-    """Return a file as a Pillow image, turned upright as the preprocessor turns it."""
+def decoded(path: str, policy: "DecodePolicy | str | None" = None) -> "Image.Image":
+    """Return a file as a Pillow image, turned as the preprocessor turns it."""
     from PIL import Image
 
     from foveal.media.header import open_image, read_header
+    from foveal.media.policy import decode_policy
     from foveal.media.sources import open_source
 
     # Raises what a call would raise, with the file's name.
-    open_source(path).decode()
+    chosen = decode_policy(policy)
+    open_source(path, policy=chosen).decode()
     with open(path, "rb") as file:
-        orientation = read_header(file).orientation
+        orientation = read_header(file).orientation if chosen.orientation == "apply" else 1
         file.seek(0)
         image = open_image(file)
         image.load()

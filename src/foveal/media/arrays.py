@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.errors import MediaError, OptionError
-from foveal.media.pixels import Pixels
-from foveal.types import Color
+from foveal.media.pixels import ON_WHITE, Backdrop, Pixels
 
 __all__ = [
     "Array",
@@ -142,7 +141,7 @@ def as_bytes(array: Array, value_range: ValueRange | None) -> npt.NDArray[np.uin
     return np.rint(np.clip(values, 0, 255, out=values), out=values).astype(np.uint8)
 
 
-def array_pixels(array: npt.NDArray[np.uint8], background: Color) -> Pixels:
+def array_pixels(array: npt.NDArray[np.uint8], backdrop: Backdrop = ON_WHITE) -> Pixels:
     """Return the addresses of an array (height, width) or (height, width, 1, 2, 3 or 4), whatever its strides."""
     view = array if array.ndim == 3 else array[:, :, np.newaxis]
     height, width, count = view.shape
@@ -154,4 +153,4 @@ def array_pixels(array: npt.NDArray[np.uint8], background: Color) -> Pixels:
     base = view.__array_interface__["data"][0] + lowest
     rows = (base + pitch * np.arange(height, dtype=np.int64)).view(np.uint64)
     offset = None if alpha is None else alpha * stride - lowest
-    return Pixels(height, width, rows, step, (red, green, blue), offset, background, view)
+    return Pixels(height, width, rows, step, (red, green, blue), offset, backdrop, view)

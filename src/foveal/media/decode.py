@@ -1,24 +1,31 @@
-"""Sources to pixels: decode where needed, convert modes as the references do, copy nothing else."""
+"""Sources to pixels: decode where needed, convert modes as a policy says, copy nothing else."""
 
+import dataclasses
 import os
 import threading
 from collections.abc import Callable
 from typing import IO
 
-from PIL import Image
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageFile
 
-from foveal.errors import MediaError
+from foveal.errors import CorruptImage, MediaError
 from foveal.media.arrays import Array, ValueRange, array_pixels, as_bytes
 from foveal.media.header import Header, open_image
 from foveal.media.orientation import transposed, turned
 from foveal.media.pillow_memory import MODES, pillow_pixels
 from foveal.media.pixels import Pixels
-from foveal.types import Color, Size
+from foveal.media.policy import DEFAULT, DecodePolicy
+from foveal.types import Size
 
-__all__ = ["WHITE", "decode_array", "decode_encoded", "decode_pillow"]
+__all__ = ["decode_array", "decode_encoded", "decode_pillow", "load_pillow"]
 
-WHITE: Color = (255, 255, 255)
-"""Colour that transparent pixels are composited on."""
+_DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+"""Modes of 16-bit images, the last one where Pillow has no other for them."""
+
+_BAND = 1 << 16
+"""Pixels of them that are converted at a time, so that what NumPy makes on the way stays small."""
 
 # A lazily opened Pillow image loads itself on first use, which two threads must not do at once. Images share a few
 # locks, so that nothing is written to objects that are not ours.
@@ -34,29 +41,42 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
-def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header) -> Pixels:
-    """Decode a file whose header was read before.
+def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: DecodePolicy = DEFAULT) -> Pixels:
+    """Decode a file whose header, that of the frame that the policy names, was read before.
 
     Raises
     ------
-    MediaError
+    CorruptImage
         Where the data are truncated or corrupt, or not what the header said.
     """
     with open_file() as file:
         image = open_image(file)
         try:
-            image.load()
+            if policy.frame:
+                image.seek(policy.frame)
+            _load(image, policy.truncated == "accept")
         except MemoryError:
             raise
         except Exception as error:
-            raise MediaError(f"the {header.format} data are truncated or corrupt") from error
+            raise CorruptImage(f"the {header.format} data are truncated or corrupt") from error
     if (image.height, image.width) != header.stored:
-        raise MediaError(f"the {header.format} data have another size than the header said")
-    return turned(_pixels(transposed(image, header.orientation)), header.orientation)
+        raise CorruptImage(f"the {header.format} data have another size than the header said")
+    return turned(_pixels(transposed(image, header.orientation), policy), header.orientation)
 
 
-def decode_pillow(image: Image.Image, size: Size) -> Pixels:
+def decode_pillow(image: Image.Image, size: Size, policy: DecodePolicy = DEFAULT) -> Pixels:
     """Return the pixels of a Pillow image of a known size, loading it first if that has not happened yet.
+
+    Raises
+    ------
+    MediaError
+    """
+    load_pillow(image, size)
+    return _pixels(image, policy)
+
+
+def load_pillow(image: Image.Image, size: Size) -> None:
+    """Load a Pillow image of a known size if that has not happened yet; safe to call from any thread.
 
     Raises
     ------
@@ -68,23 +88,66 @@ def decode_pillow(image: Image.Image, size: Size) -> Pixels:
         except MemoryError:
             raise
         except Exception as error:
-            raise MediaError("the image cannot be loaded: truncated, corrupt or closed") from error
+            raise CorruptImage("the image cannot be loaded: truncated, corrupt or closed") from error
     if (image.height, image.width) != size:
         raise MediaError("the image has another size than when it was opened")
-    return _pixels(image)
 
 
-def decode_array(array: Array, value_range: ValueRange | None) -> Pixels:
+def decode_array(array: Array, value_range: ValueRange | None, policy: DecodePolicy = DEFAULT) -> Pixels:
     """Return the pixels of a channels-last array; uint8 is not copied.
 
     Raises
     ------
     MediaError
     """
-    return array_pixels(as_bytes(array, value_range), WHITE)
+    return _kept(array_pixels(as_bytes(array, value_range), policy.backdrop), policy)
 
 
-def _pixels(image: Image.Image) -> Pixels:
+# ---- files that end early
+
+
+def _load(image: ImageFile.ImageFile, accept_truncated: bool) -> None:
+    """Decode; on request also what ends early.
+
+    Notes
+    -----
+    ``PIL.ImageFile.LOAD_TRUNCATED_IMAGES`` would do that for all threads of the process. Here the same happens to one
+    image: JPEG data get an end marker, and where other data end, the rows that were decoded are kept. TIFF that libtiff
+    decodes, and formats whose decoder wants the whole file, fail either way.
+    Source: Pillow 13.0.0, src/PIL/ImageFile.py, ImageFile.load; src/PIL/JpegImagePlugin.py, JpegImageFile.load_read.
+    """
+    if not accept_truncated:
+        image.load()
+        return
+    if image.format == "JPEG":
+        image.load_read = _reading_an_end(image)  # type: ignore[attr-defined]
+    by_libtiff = any(tile[0] == "libtiff" for tile in image.tile)
+    try:
+        image.load()
+    except (OSError, SyntaxError):
+        if by_libtiff or image._im is None:
+            raise
+        if image.tile:  # decoding stopped, and what follows it was left out
+            image.tile = []
+            image.load_end()
+        image.load()
+
+
+def _reading_an_end(image: ImageFile.ImageFile) -> Callable[[int], bytes]:
+    """Return a function that reads JPEG data and, once, the end marker that is missing behind them."""
+    ends = iter([b"\xff\xd9"])
+
+    def read(count: int) -> bytes:
+        assert image.fp is not None
+        return image.fp.read(count) or next(ends, b"")
+
+    return read
+
+
+# ---- modes
+
+
+def _pixels(image: Image.Image, policy: DecodePolicy) -> Pixels:
     """Return a loaded image as RGB, grey, or either with alpha.
 
     Notes
@@ -92,7 +155,9 @@ def _pixels(image: Image.Image) -> Pixels:
     Source: transformers 5.24.0, image_transforms.py, convert_to_rgb: an image has alpha if a band is named A or its
     info names a transparency; then it goes through RGBA, else to RGB. Grey needs no conversion, it is all three.
     """
-    transparent = "A" in image.getbands() or image.info.get("transparency") is not None
+    if image.mode in _DEEP and policy.depth != "clip":
+        return _kept(array_pixels(_scaled(image, policy), policy.backdrop), policy)
+    transparent = _is_transparent(image, policy)
     if image.mode not in MODES or (transparent and image.mode in ("L", "RGB")):
         target = "RGBA" if transparent else "RGB"
         try:
@@ -101,4 +166,38 @@ def _pixels(image: Image.Image) -> Pixels:
             raise
         except Exception as error:
             raise MediaError(f"mode {image.mode} cannot be converted to {target}") from error
-    return pillow_pixels(image, WHITE)
+    return _kept(pillow_pixels(image, policy.backdrop), policy)
+
+
+def _is_transparent(image: Image.Image, policy: DecodePolicy) -> bool:
+    """Whether an image must go through RGBA."""
+    if policy.transparency == "drop":
+        return image.mode in ("P", "PA")  # Pillow warns of a palette's alpha on the way to RGB
+    if image.mode == "RGB" and policy.color_key == "ignore":
+        return False
+    return "A" in image.getbands() or image.info.get("transparency") is not None
+
+
+def _kept(pixels: Pixels, policy: DecodePolicy) -> Pixels:
+    """Return the pixels with or without their alpha."""
+    return dataclasses.replace(pixels, alpha=None) if policy.transparency == "drop" else pixels
+
+
+def _scaled(image: Image.Image, policy: DecodePolicy) -> npt.NDArray[np.uint8]:
+    """Return a grey image of 16 bits in 8, with an alpha channel where its info names a transparent value."""
+    values, key = np.asarray(image), image.info.get("transparency")
+    keyed = isinstance(key, int)
+    out = np.full((image.height, image.width, 1 + keyed), 255, np.uint8)
+    rows = -(-_BAND // image.width)
+    for top in range(0, image.height, rows):
+        part, band = values[top : top + rows], out[top : top + rows]
+        band[..., 0] = _scaled_values(part, policy.depth)
+        if keyed:
+            band[..., 1][part == key] = 0
+    return out
+
+
+def _scaled_values(values: Array, depth: str) -> Array:
+    """Return 16 bits as 8; what is outside of them is cut off."""
+    deep = np.clip(values, 0, 65535).astype(np.uint32)
+    return deep >> 8 if depth == "high_byte" else (deep * 255 + 32767) // 65535

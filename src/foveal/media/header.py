@@ -1,55 +1,26 @@
 """What the header of an encoded image says, read without decoding a pixel."""
 
-from typing import IO, NamedTuple
+import struct
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import IO, Any, NamedTuple
 
-from PIL import (
-    AvifImagePlugin,
-    BmpImagePlugin,
-    GifImagePlugin,
-    Image,
-    ImageFile,
-    Jpeg2KImagePlugin,
-    JpegImagePlugin,
-    PngImagePlugin,
-    PpmImagePlugin,
-    QoiImagePlugin,
-    TiffImagePlugin,
-    WebPImagePlugin,
-)
+from PIL import Image, ImageFile
 
-from foveal.errors import MediaError
+from foveal.errors import CorruptImage, MediaError, MediaTooLarge, UnsupportedFormat
+from foveal.media.frames import count_frames, gif_extents
+from foveal.media.limits import Limits
+from foveal.media.openers import FORMATS, BoundedFile, candidates, opener
 from foveal.media.orientation import oriented_size, read_orientation
 from foveal.types import Size
 
-__all__ = ["FORMATS", "Header", "open_image", "read_header"]
+__all__ = ["FORMATS", "Header", "header_of", "open_header", "open_image", "read_header"]
 
-
-class _Jpeg(JpegImagePlugin.JpegImageFile):
-    """A JPEG that does not look for a resolution in its EXIF block, since Pillow warns where that is malformed."""
-
-    def getexif(self) -> Image.Exif:
-        return Image.Exif()
-
-
-_OPENERS: dict[str, type[ImageFile.ImageFile]] = {
-    "JPEG": _Jpeg,
-    "PNG": PngImagePlugin.PngImageFile,
-    "WEBP": WebPImagePlugin.WebPImageFile,
-    "GIF": GifImagePlugin.GifImageFile,
-    "TIFF": TiffImagePlugin.TiffImageFile,
-    "BMP": BmpImagePlugin.BmpImageFile,
-    "AVIF": AvifImagePlugin.AvifImageFile,
-    "JPEG2000": Jpeg2KImagePlugin.Jpeg2KImageFile,
-    "PPM": PpmImagePlugin.PpmImageFile,
-    "QOI": QoiImagePlugin.QoiImageFile,
-}
-"""Raster formats that Pillow opens from the header and decodes in its own process.
-
-Left out: openers that run programs (EPS, WMF), and ICO, which decodes when it is opened.
-"""
-
-FORMATS = tuple(_OPENERS)
-"""Names of the encoded formats that are read."""
+_LIMITS = Limits()
+_PREFIX = 64
+_GIF_PREFIX = 4096
+"""In which the first frame of any sensible GIF is announced."""
 
 
 class Header(NamedTuple):
@@ -74,59 +45,162 @@ class Header(NamedTuple):
         return oriented_size(self.stored, self.orientation)
 
 
-def read_header(file: IO[bytes]) -> Header:
-    """Read format, size and orientation.
+def read_header(
+    file: IO[bytes], *, formats: Sequence[str] = FORMATS, limits: Limits = _LIMITS, frame: int = 0
+) -> Header:
+    """Read format, size and orientation of one frame.
+
+    Raises
+    ------
+    UnsupportedFormat
+        Where the format is not read, or not one of ``formats``.
+    CorruptImage
+        Where the header is.
+    MediaTooLarge
+        Where it announces more pixels or frames than the limits.
+    MediaError
+        Where there is no such frame.
+    """
+    return header_of(open_header(file, formats, limits), file, limits, frame)
+
+
+def header_of(image: ImageFile.ImageFile, file: IO[bytes], limits: Limits, frame: int) -> Header:
+    """Return what the header of an opened file says of one frame.
 
     Raises
     ------
     MediaError
-        Where the format is not read, the header is corrupt, or the image has too many pixels.
+        As for `read_header`.
     """
-    image = open_image(file)
-    return Header(str(image.format), Size(image.height, image.width), read_orientation(image, file))
+    size = _frame_size(image, file, frame, limits) if frame else Size(image.height, image.width)
+    return Header(str(image.format), size, read_orientation(image, file))
+
+
+def open_header(file: IO[bytes], formats: Sequence[str], limits: Limits) -> ImageFile.ImageFile:
+    """Open an encoded image within bounds, to look at its header; it cannot be decoded.
+
+    Limits are checked before Pillow sees the file, where the first bytes tell the size, and after.
+
+    Raises
+    ------
+    MediaError
+        As for `read_header`.
+    """
+    image = _open(BoundedFile(file), formats, limits)
+    limits.check_pixels(image.height, image.width)
+    if type(frames := vars(image).get("n_frames")) is int:
+        limits.check_frames(frames)
+    return image
 
 
 def open_image(file: IO[bytes]) -> ImageFile.ImageFile:
-    """Open an encoded image lazily.
-
-    Pillow's format classes are called directly, because ``Image.open`` warns about many pixels and about malformed
-    multi-picture files, and a warning is an exception wherever the process says so.
+    """Open an encoded image lazily, to decode it; its header was read before.
 
     Raises
     ------
     MediaError
     """
-    prefix = file.read(16)
+    return _open(file, FORMATS, None)
+
+
+def _open(file: Any, formats: Sequence[str], limits: Limits | None) -> ImageFile.ImageFile:
+    prefix = file.read(_PREFIX)
     if not prefix:
-        raise MediaError("the file is empty")
+        raise CorruptImage("the file is empty")
     broken = None
-    for name, opener in _OPENERS.items():
-        accepts = Image.OPEN[name][1]
-        answer = accepts is None or accepts(prefix)
-        if isinstance(answer, str):
-            raise MediaError(f"the installed Pillow cannot read {name}")
-        if not answer:
-            continue
+    for name in candidates(prefix):
+        if name not in formats:
+            raise UnsupportedFormat(f"{name} is not one of the formats that are accepted ({', '.join(formats)})")
         file.seek(0)
+        if limits is not None and (size := _announced(name, prefix, file)):
+            limits.check_pixels(*size)
+            file.seek(0)
+        open_file = opener(name, for_header=limits is not None)
         try:
-            image = opener(file, "")
-        except MemoryError:
+            image = open_file(file, "")
+        except (MemoryError, MediaError):
             raise
+        except Image.DecompressionBombError as error:
+            raise MediaTooLarge(
+                f"Pillow refuses so many pixels in {name}: more than twice PIL.Image.MAX_IMAGE_PIXELS"
+            ) from error
         except Exception as error:
             broken = broken or (name, error)
             continue
-        _check_pixels(image)
+        if not image.height * image.width:
+            raise CorruptImage(f"the image has no pixels ({image.height}x{image.width}, height x width)")
         return image
     if broken is not None:
-        raise MediaError(f"the {broken[0]} header is truncated or corrupt") from broken[1]
-    raise MediaError(f"not an image of a format that is read ({', '.join(FORMATS)})")
+        raise CorruptImage(f"the {broken[0]} header is truncated or corrupt") from broken[1]
+    raise UnsupportedFormat(f"not an image of a format that is read ({', '.join(formats)})")
 
 
-def _check_pixels(image: Image.Image) -> None:
-    """Refuse what Pillow refuses: more than twice ``PIL.Image.MAX_IMAGE_PIXELS``. Below that, Pillow only warns."""
+def _announced(name: str, prefix: bytes, file: IO[bytes]) -> tuple[int, int] | None:
+    """Return height and width from the first bytes, for openers that allocate or read much before they tell them.
+
+    Notes
+    -----
+    Source: PNG 1.2, 4.1.1; GIF89a, 18 and 20; RFC 9649 (WebP), 2.5 to 2.7.
+    """
+    try:
+        if name == "PNG" and prefix[12:16] == b"IHDR":
+            height, width = reversed(struct.unpack_from(">II", prefix, 16))
+            return height, width
+        if name == "GIF":
+            return _gif_size(prefix, file)
+        if name == "WEBP":
+            return _webp_size(prefix)
+    except struct.error:  # the opener will say that the header is truncated
+        pass
+    return None
+
+
+def _gif_size(prefix: bytes, file: IO[bytes]) -> tuple[int, int]:
+    """Return the canvas, enlarged to the first frame as Pillow does."""
+    width, height = struct.unpack_from("<HH", prefix, 6)
+    first = next(gif_extents(file.read(_GIF_PREFIX)), (0, 0))
+    return max(height, first[0]), max(width, first[1])
+
+
+def _webp_size(prefix: bytes) -> tuple[int, int] | None:
+    number = partial(int.from_bytes, byteorder="little")
+    kind = prefix[12:16]
+    if kind == b"VP8X":
+        return number(prefix[27:30]) + 1, number(prefix[24:27]) + 1
+    if kind == b"VP8L":
+        bits = number(prefix[21:25])
+        return (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1
+    return number(prefix[28:30]) & 0x3FFF, number(prefix[26:28]) & 0x3FFF
+
+
+def _frame_size(image: ImageFile.ImageFile, file: IO[bytes], frame: int, limits: Limits) -> Size:
+    """Return the size of another frame than the first, without decoding those before it.
+
+    Notes
+    -----
+    The pages of a TIFF have sizes of their own, and a GIF's canvas grows where a frame reaches over it.
+    Source: Pillow 13.0.0, src/PIL/GifImagePlugin.py, _seek.
+    """
+    if frame >= limits.frames:
+        raise MediaTooLarge(f"frame {frame} is asked for, beyond the limit of {limits.frames} (Limits.frames)")
+    count = 1 if image.format == "JPEG" else count_frames(image, file)  # of a multi-picture JPEG the first is read
+    if count is None:
+        raise MediaTooLarge(f"frame {frame} was asked for, but the {image.format} has too many parts to look for it")
+    if frame >= count:
+        has = f"{count} frames, numbered from 0" if count > 1 else "one frame"
+        raise MediaError(f"frame {frame} was asked for, but the image has {has}")
     size = Size(image.height, image.width)
-    pixels = size.height * size.width
-    if not pixels:
-        raise MediaError(f"the image has no pixels ({size}, height x width)")
-    if Image.MAX_IMAGE_PIXELS is not None and pixels > (limit := 2 * Image.MAX_IMAGE_PIXELS):
-        raise MediaError(f"the image has {pixels} pixels ({size}, height x width), more than the limit of {limit}")
+    if image.format == "GIF":
+        file.seek(0)
+        reach = [size, *islice(gif_extents(file.read()), frame + 1)]
+        size = Size(max(extent.height for extent in reach), max(extent.width for extent in reach))
+    if image.format == "TIFF":
+        try:
+            image.seek(frame)
+        except (MemoryError, MediaError):
+            raise
+        except Exception as error:
+            raise CorruptImage("the TIFF frames are truncated or corrupt") from error
+        size = Size(image.height, image.width)
+    limits.check_pixels(*size)
+    return size

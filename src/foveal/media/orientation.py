@@ -15,7 +15,7 @@ from PIL import Image, TiffImagePlugin
 from foveal.media.pixels import Pixels
 from foveal.types import Size
 
-__all__ = ["oriented_size", "read_orientation", "transposed", "turned"]
+__all__ = ["oriented_size", "read_orientation", "transposed", "turned", "xmp_orientation"]
 
 _ORIENTATION_TAG = 0x0112
 _SHORT = 3
@@ -53,7 +53,7 @@ def read_orientation(image: Image.Image, file: IO[bytes]) -> int:
         exif = _late_png_exif(file)
     found = _from_exif(exif) if exif else None
     if found is None:
-        found = _from_xmp(image.info.get("XML:com.adobe.xmp") or image.info.get("xmp") or b"")
+        found = xmp_orientation(image.info.get("XML:com.adobe.xmp") or image.info.get("xmp") or b"")
     return found if found is not None and 1 <= found <= 8 else 1
 
 
@@ -92,7 +92,8 @@ def _from_exif(exif: bytes) -> int | None:
     return None
 
 
-def _from_xmp(xmp: str | bytes) -> int | None:
+def xmp_orientation(xmp: str | bytes) -> int | None:
+    """Return the orientation that an XMP packet names, 0 to 9; None where it names none."""
     match = _XMP.search(xmp.encode(errors="replace") if isinstance(xmp, str) else xmp)
     return int(match[1]) if match else None
 

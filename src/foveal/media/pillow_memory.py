@@ -15,8 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from foveal.media.arrays import array_pixels
-from foveal.media.pixels import Pixels
-from foveal.types import Color
+from foveal.media.pixels import ON_WHITE, Backdrop, Pixels
 
 __all__ = ["MODES", "pillow_pixels"]
 
@@ -78,7 +77,7 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def pillow_pixels(image: Image.Image, background: Color) -> Pixels:
+def pillow_pixels(image: Image.Image, backdrop: Backdrop = ON_WHITE) -> Pixels:
     """Return the pixels of a loaded image of one of `MODES`, without a copy where Pillow's memory is understood.
 
     The image must not be changed while the pixels are read; closing or deleting it is harmless.
@@ -86,10 +85,10 @@ def pillow_pixels(image: Image.Image, background: Color) -> Pixels:
     memory = _struct_rows(image) if _struct_is_known() else None
     memory = memory or _arrow_rows(image)
     if memory is None:
-        return array_pixels(np.asarray(image), background)
+        return array_pixels(np.asarray(image), backdrop)
     rows, owner = memory
     step, channels, alpha = _LAYOUTS[image.mode]
-    return Pixels(image.height, image.width, rows, step, channels, alpha, background, (owner, image))
+    return Pixels(image.height, image.width, rows, step, channels, alpha, backdrop, (owner, image))
 
 
 def _struct_rows(image: Image.Image) -> tuple[npt.NDArray[np.uint64], object] | None:

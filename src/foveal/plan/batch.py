@@ -29,13 +29,16 @@ def make_batch_plan(spec: Spec, plans: Sequence[Plan], samples: Sequence[int] | 
     Raises
     ------
     OptionError
-        If there are no images.
+        If there are no images, or the samples hold another number of them.
     ImageSizeError
         If the images' parts do not fit into one tensor.
     """
     if not plans:
         raise OptionError("there are no images")
     samples = tuple(samples) if samples is not None else (1,) * len(plans)
+    if sum(samples) != len(plans) or min(samples) < 0:
+        counts = ", ".join(map(str, samples[:8]))
+        raise OptionError(f"samples of {counts} images do not make up {len(plans)} images")
     batch = spec.image.batch
     if batch.join == "largest":
         plans = _in_the_largest(plans)

@@ -70,14 +70,15 @@ def _grids(fewest: int, most: int) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=32)
-def _set_of_grids(most: int) -> list[tuple[int, int]]:
-    """Return the pairs by their product alone; those of one product come as a set of them happens to be ordered.
+def _set_of_grids(fewest: int, most: int) -> list[tuple[int, int]]:
+    """Return the pairs of `_grids`; those of one product come as a set of them happens to be ordered.
 
     The reference sorts a set, and a tie between two grids goes to the first. Python's hashes of small numbers are
-    fixed, so adding the same pairs in the same order gives the same set: for each number, those whose larger one it is.
+    fixed, so adding the same pairs in the same order gives the same set: for each number from the fewest on, those of
+    numbers up to it, which are new if one of them is it.
     """
-    pairs: set[tuple[int, int]] = set()
-    for larger in range(1, most + 1):
+    pairs = {(a, b) for a in range(1, fewest + 1) for b in range(1, min(fewest, most // a) + 1) if a * b >= fewest}
+    for larger in range(fewest + 1, most + 1):
         pairs.update((other, larger) for other in range(1, min(larger - 1, most // larger) + 1))
         pairs.update((larger, other) for other in range(1, min(larger, most // larger) + 1))
     return sorted(pairs, key=lambda pair: pair[0] * pair[1])
@@ -105,9 +106,7 @@ def closest_aspect_ratio(
     Source: transformers 5.24.0, models/got_ocr2/image_processing_got_ocr2.py (columns) and
     models/phi4_multimodal/image_processing_phi4_multimodal.py (set).
     """
-    grids = _grids(min_tiles, max_tiles)
-    if order == "set":
-        grids = [grid for grid in _set_of_grids(max_tiles) if grid[0] * grid[1] >= min_tiles]
+    grids = _set_of_grids(min_tiles, max_tiles) if order == "set" else _grids(min_tiles, max_tiles)
     aspect, area = width / height, width * height
     least, best = math.inf, (1, 1)
     for columns, rows in grids:
@@ -173,25 +172,18 @@ def least_upscale(height: int, width: int, *, tile: int, max_tiles: int) -> Size
 def best_resolution(height: int, width: int, *, pinpoints: tuple[tuple[int, int], ...]) -> Size:
     """Return the size of a list that keeps most of the image's pixels; of those, the one that wastes least.
 
-    Raises
-    ------
-    ImageSizeError
-        If none keeps a single pixel.
-
     Notes
     -----
     Source: transformers 5.24.0, image_processing_utils.py, select_best_resolution.
     """
-    most, least, best = 0, math.inf, None
-    for high, wide in pinpoints:
+
+    def worth(pinpoint: tuple[int, int]) -> tuple[int, int]:
+        high, wide = pinpoint
         scale = min(wide / width, high / height)
         kept = min(int(width * scale) * int(height * scale), width * height)
-        wasted = wide * high - kept
-        if kept > most or (kept == most and wasted < least):
-            most, least, best = kept, wasted, Size(high, wide)
-    if best is None:
-        raise ImageSizeError("is too narrow for every size of image_grid_pinpoints")
-    return best
+        return kept, kept - high * wide
+
+    return Size(*max(pinpoints, key=worth))
 
 
 def dynamic_hd(height: int, width: int, *, tile: int, max_tiles: int) -> Size:

@@ -3,6 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
+from foveal.errors import ImageSizeError
 from foveal.plan.plan import View
 from foveal.spec import tokens
 from foveal.types import Size
@@ -90,9 +91,9 @@ def per_tile(rule: tokens.PerTile, views: tuple[View, ...], grid: tuple[int, int
     models/idefics3/processing_idefics3.py and models/aya_vision/processing_aya_vision.py.
     """
     tiles = _tiles(views)
-    tile = views[0].canvas if views[0].pack.kind == "planar" else Size(views[0].pack.block, views[0].pack.block)
+    tile = Size(views[0].pack.block, views[0].pack.block) if views[0].pack.kind == "tiles" else views[0].canvas
     patches = (tile.height // rule.patch) * (tile.width // rule.patch) // rule.pool**2
-    return Counts(tiles * (rule.tokens or patches + _beside_patches(rule)), tiles, *grid)
+    return Counts(tiles * (rule.tokens or max(patches + _beside_patches(rule), 0)), tiles, *grid)
 
 
 def fixed(rule: tokens.Fixed, views: tuple[View, ...], grid: tuple[int, int], source: Size) -> Counts:
@@ -112,7 +113,7 @@ def anyres(rule: tokens.Anyres, views: tuple[View, ...], grid: tuple[int, int], 
     transformers 5.24.0, models/llava_next/processing_llava_next.py and
     models/llava_onevision/processing_llava_onevision.py.
     """
-    side = views[0].canvas.height // rule.patch
+    side = _patches(views[0], rule.patch)
     base = side * side + _beside_patches(rule)
     if len(views) == 1:
         return Counts(base + 1, 1, *grid)
@@ -146,7 +147,7 @@ def phi4_mask(rule: tokens.Phi4Mask, views: tuple[View, ...], grid: tuple[int, i
     """
     rows, columns = grid
     tile = views[0].canvas.height
-    side = tile // rule.patch
+    side = _patches(views[0], rule.patch)
     height, width = rows * tile, columns * tile
     if width / source.width < height / source.height:
         filled = Size(int(source.height * (width / source.width)), width)
@@ -191,6 +192,13 @@ def _tiles(views: tuple[View, ...]) -> int:
         else 1
         for view in views
     )
+
+
+def _patches(view: View, patch: int) -> int:
+    """Return the number of patches along an edge of a tile."""
+    if view.canvas.height < patch:
+        raise ImageSizeError(f"becomes tiles of {view.canvas}, smaller than the encoder's patches of {patch}")
+    return view.canvas.height // patch
 
 
 def _beside_patches(rule: tokens.PerTile | tokens.Anyres) -> int:

@@ -54,7 +54,9 @@ class Draft:
         self._crop = box
 
     def put(self, canvas: Size, place: tuple[int, int], fill: Color) -> None:
-        """Put the picture on a canvas."""
+        """Put the picture on a canvas, which holds all of it."""
+        if self.canvas.height > canvas.height or self.canvas.width > canvas.width:
+            raise ImageSizeError(f"becomes {self.canvas}, more than its canvas of {canvas} can hold")
         self._canvas, self.place, self.fill = canvas, place, fill
 
     def pad(self, canvas: Size, place: tuple[int, int], fill: Color) -> None:

@@ -249,8 +249,6 @@ def resize_to_multiple(height: int, width: int, *, of: int) -> Size:
     else:
         height = math.ceil(height / of) * of
         width = math.ceil(int(height * aspect) / of) * of
-    if not (height and width):
-        raise ImageSizeError(f"would be resized to {Size(height, width)}")
     return Size(height, width)
 
 

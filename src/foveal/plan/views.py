@@ -201,7 +201,7 @@ def _windows(rule: schema.AnyWindows, size: Size) -> list[Box]:
 def _check_pack(pack: Pack, canvas: Size) -> None:
     block = pack.block * pack.merge
     if block and (canvas.height % block or canvas.width % block):
-        raise ImageSizeError(f"height and width must be multiples of {block} where nothing is resized")
+        raise ImageSizeError(f"becomes {canvas}, of which both must be multiples of {block}")
 
 
 @lru_cache(maxsize=64)

@@ -50,10 +50,17 @@ def pan_and_scan(height: int, width: int, *, min_crop: int, max_crops: int, min_
 def overlapping_crops(height: int, width: int, *, tile: int, patch: int, before: int, after: int) -> list[Box]:
     """Return the tiles of a canvas of overlapping tiles, in raster order.
 
+    Raises
+    ------
+    ImageSizeError
+        If such tiles do not make up the canvas.
+
     Notes
     -----
     Source: transformers 5.24.0, models/molmo2/image_processing_molmo2.py.
     """
     step = tile - (before + after) * patch
+    if any(side < tile or (side - tile) % step for side in (height, width)):
+        raise ImageSizeError(f"becomes {height}x{width}, which tiles of {tile} every {step} do not make up")
     tops, lefts = range(0, height - tile + 1, step), range(0, width - tile + 1, step)
     return [Box(top, left, tile, tile) for top in tops for left in lefts]

@@ -29,6 +29,7 @@ from foveal.run.tables import (
     pack_axis,
     weight_bytes,
 )
+from foveal.run.transparency import composited
 from foveal.types import DTYPES, Box
 from foveal_kernels import target
 from foveal_kernels import view as kernels
@@ -167,7 +168,7 @@ class _Image(NamedTuple):
         stage = stages[step]
         picture = aligned_empty((*stage.canvas, 3), np.dtype(np.uint8))
         tasks = self._banded(stage, pictures, threads, partial(self._draw, picture))
-        pictures[stage.name] = array_pixels(picture, (0, 0, 0))
+        pictures[stage.name] = array_pixels(picture)
         return tasks
 
     def _banded(
@@ -297,11 +298,19 @@ def _blend(view: View) -> Blend:
     return Blend(across, linear_taps(view.window.height, view.resized.height, top, height), (first, end - first))
 
 
+TORCH_SMALL = 128
+"""Height and width together up to which torch resizes with another kernel.
+
+Source: torch 2.14.1, aten/src/ATen/native/cpu/UpSampleKernel.cpp, _use_vectorized_kernel_cond_2d.
+"""
+
+
 def _passes(view: View, reference: str, digits: int | None) -> Passes:
     level = target.LEVELS[instruction_level()]
     window, (top, left, height, width) = view.window, view.crop
-    across = axis_weights(window.width, view.resized.width, view.filter, reference, left, width)
-    down = axis_weights(window.height, view.resized.height, view.filter, reference, top, height)
+    small = view.resized.height + view.resized.width <= TORCH_SMALL
+    across = axis_weights(window.width, view.resized.width, view.filter, reference, left, width, small)
+    down = axis_weights(window.height, view.resized.height, view.filter, reference, top, height, small)
     if digits is None:
         needed = (digits_needed(axis.weights, level) for axis in (across, down))
         digits = max(*needed, digit_counts(reference)[0])
@@ -353,6 +362,8 @@ def run_view(
     The memory must hold the image's part of the primary tensor; nothing outside the rows' elements is written.
     """
     stop = view.canvas.height if stop is None else stop
+    if pixels.backdrop.after_resize:
+        view, pixels = composited(view, pixels, start, stop, partial(_draw_bytes, reference))
     if view.method == "fixed_taps":
         run_fixed_taps(view, reference, normalization, pixels, dtype, address, start, stop)
         return
@@ -367,6 +378,11 @@ def run_view(
         _vertical_first(source, resize, where, address, start, stop)
     else:
         _horizontal_first(source, resize, where, address, start, stop)
+
+
+def _draw_bytes(reference: str, view: View, pixels: Pixels, picture: npt.NDArray[np.uint8]) -> None:
+    """Run a view of bytes into an array (height, width, 3)."""
+    run_view(view, reference, BYTES, pixels, "uint8", picture.ctypes.data)
 
 
 def _read_part(view: View, resize: Passes | Blend | None) -> Box:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.errors import OptionError
+from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.media.sources import ImageItem, open_source
 from foveal.plan.plan import BatchPlan, Pack, Plan, View
 from foveal.plan.views import pass_order
@@ -25,6 +26,7 @@ def resize(
     reference: Reference = "pillow",
     out: npt.NDArray[Any] | None = None,
     threads: int | None = None,
+    policy: str | DecodePolicy | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Resize an image as Pillow or torchvision do for uint8, bit for bit; with antialiasing, but for nearest.
 
@@ -38,6 +40,8 @@ def resize(
     reference : {"pillow", "pillow<13", "torchvision"}
     out : uint8[3, height, width], optional
     threads : int, optional
+    policy : str or DecodePolicy, optional
+        As of a preprocessor.
 
     Returns
     -------
@@ -57,7 +61,7 @@ def resize(
     height, width = size
     if min(size) < 1:
         raise OptionError(f"size is {height}x{width} (height x width): it must be at least 1x1")
-    source, target = open_source(image), Size(height, width)
+    source, target = open_source(image, policy=decode_policy(policy)), Size(height, width)
     view = View(
         name="image",
         reads="image",

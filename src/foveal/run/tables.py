@@ -60,13 +60,16 @@ class Axis(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def axis_weights(length: int, size: int, filter: str, reference: str, start: int, count: int) -> Axis:
+def axis_weights(
+    length: int, size: int, filter: str, reference: str, start: int, count: int, small: bool = False
+) -> Axis:
     """Return the weights with which the reference resizes ``length`` samples to ``size``.
 
     Only those of the output samples ``start .. start + count``: the rest of a long strip would be thrown away.
+    ``small`` says that the result's height and width are at most 128 together, which matters for nearest in torch.
     """
     if filter == "nearest":
-        return _one_tap(_nearest(length, size, reference, start, count), reference)
+        return _one_tap(_nearest(length, size, reference, start, count, small), reference)
     bounds, exact = _float_weights(length, size, filter, start, count)
     shift = PILLOW_SHIFT
     if reference == "torchvision":
@@ -83,7 +86,7 @@ def _one_tap(samples: npt.NDArray[np.int32], reference: str) -> Axis:
     return Axis(bounds, np.full((len(samples), 1), 1 << shift, np.int32), shift)
 
 
-def _nearest(length: int, size: int, reference: str, start: int, count: int) -> npt.NDArray[np.int32]:
+def _nearest(length: int, size: int, reference: str, start: int, count: int, small: bool) -> npt.NDArray[np.int32]:
     """Return the source sample of each of the output samples ``start .. start + count``.
 
     Notes
@@ -93,8 +96,12 @@ def _nearest(length: int, size: int, reference: str, start: int, count: int) -> 
     5.24.0 asks for (image_utils.py, pil_torch_interpolation_mapping).
     """
     if reference == "torchvision":
-        scale = np.float32(length) / np.float32(size)
-        places = (np.arange(start, start + count, dtype=np.float32) + np.float32(0.5)) * scale
+        half, scale = np.float32(0.5), np.float32(length) / np.float32(size)
+        centers = np.arange(start, start + count, dtype=np.float32) + half
+        if small:
+            places = centers * scale
+        else:  # the kernel for larger results goes through the source's centre, with a fused multiply-add
+            places = (centers.astype(np.float64) * scale - half).astype(np.float32) + half
     else:
         distances = np.full(start + count, length / size)
         distances[0] *= 0.5

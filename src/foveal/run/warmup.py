@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from foveal.media.arrays import array_pixels
+from foveal.media.pixels import ON_WHITE, Backdrop
 from foveal.plan.plan import Normalization, Plan, View
 from foveal.run.buffers import aligned_empty
 from foveal.run.execute import BYTES, digit_counts, run_view
@@ -14,7 +15,9 @@ from foveal.types import DTYPES, Box, Size
 __all__ = ["warmup_steps"]
 
 
-def warmup_steps(plans: Sequence[Plan], normalization: Normalization, dtype: str) -> Iterator[str]:
+def warmup_steps(
+    plans: Sequence[Plan], normalization: Normalization, dtype: str, backdrop: Backdrop = ON_WHITE
+) -> Iterator[str]:
     """Run every kernel of a model's plans once on a small image, one kernel after each step.
 
     Parameters
@@ -24,6 +27,8 @@ def warmup_steps(plans: Sequence[Plan], normalization: Normalization, dtype: str
     normalization : Normalization
     dtype : str
         Of the primary tensor.
+    backdrop : Backdrop
+        Of the policy that images will have.
 
     Yields
     ------
@@ -42,6 +47,12 @@ def warmup_steps(plans: Sequence[Plan], normalization: Normalization, dtype: str
                     done.add(name)
                     yield name
                     _run(small, plan.reference, values, kind, digits)
+        for view in (*plan.stages, *plan.views):
+            if backdrop.after_resize and view.method != "fixed_taps" and "composite" not in done:
+                done.add("composite")
+                yield "composite after the resize"
+                small = _small(view)
+                _run(_reading(small, small.canvas), plan.reference, BYTES, "uint8", None, backdrop)
 
 
 def _kernels(view: View, reference: str, dtype: str) -> Iterator[tuple[str, View, int | None]]:
@@ -75,7 +86,16 @@ def _reading(view: View, size: Size) -> View:
     return msgspec.structs.replace(view, window=Box(0, 0, *size))
 
 
-def _run(view: View, reference: str, normalization: Normalization, dtype: str, digits: int | None) -> None:
-    pixels = array_pixels(np.zeros((view.window.height, view.window.width, 3), np.uint8), (0, 0, 0))
+def _run(
+    view: View,
+    reference: str,
+    normalization: Normalization,
+    dtype: str,
+    digits: int | None,
+    backdrop: Backdrop | None = None,
+) -> None:
+    """Run a view on pixels without alpha, or, where there is a backdrop, with alpha."""
+    array = np.zeros((view.window.height, view.window.width, 4 if backdrop else 3), np.uint8)
+    pixels = array_pixels(array, backdrop or ON_WHITE)
     out = aligned_empty((3 * view.pack.temporal * view.canvas.height * view.canvas.width,), DTYPES[dtype])
     run_view(view, reference, normalization, pixels, dtype, out.ctypes.data, digits=digits)

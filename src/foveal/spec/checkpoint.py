@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from foveal.errors import SpecError
+from foveal.errors import SpecError, UnknownModelError
 from foveal.spec.files import file_mode, path_text, read_file, shown_path
 
-__all__ = ["MODEL_ID", "Checkpoint", "read_checkpoint"]
+__all__ = ["MODEL_ID", "Checkpoint", "is_cached", "read_checkpoint"]
 
 MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 """Of a model on the Hub: ``organization/model``."""
@@ -109,6 +109,14 @@ def read_checkpoint(directory: str | PathLike[str]) -> Checkpoint:
     return Checkpoint(name or path.resolve().name, config or {}, preprocessor, processor or {}, file)
 
 
+def is_cached(model_id: str) -> bool:
+    """Return whether a text is the id of a model that is in the Hub's local cache."""
+    try:
+        return MODEL_ID.fullmatch(model_id) is not None and os.path.isdir(_cached(model_id))
+    except UnknownModelError:
+        return False
+
+
 def _cached(model_id: str) -> str:
     """Return the directory of a model in the Hub's local cache: the revision that ``main`` names.
 
@@ -116,7 +124,7 @@ def _cached(model_id: str) -> str:
 
     Raises
     ------
-    SpecError
+    UnknownModelError
         If it is not there.
     """
     home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
@@ -124,7 +132,7 @@ def _cached(model_id: str) -> str:
     model = cache / f"models--{model_id.replace('/', '--')}"
     revision = read_file(str(model / "refs" / "main"))
     if revision is None:
-        raise SpecError(
+        raise UnknownModelError(
             f"{model_id}: neither a directory nor a model in {shown_path(str(cache))}; nothing is downloaded"
         )
     return str(model / "snapshots" / revision.decode(errors="replace").strip())

@@ -125,9 +125,11 @@ class Layers:
     def _check_same(self) -> None:
         """Refuse a field whose edge is not that of another field."""
         for field, other in self._same.items():
-            value, origin = self.values.get(field), self._origins.get(field) or self._origins.get(other)
-            if origin is None or value is None:
+            value = self.values.get(field)
+            origins = [self._origins[name] for name in (field, other) if name in self._origins]
+            if value is None or not origins:
                 continue
+            origin = min(origins, key=lambda one: bool(one.file))  # the author of an override, if there is one
             try:
                 differs = edge(value) != edge(self.values.get(other))
             except ValueError as error:

@@ -63,8 +63,33 @@ def load(name_or_path: str | PathLike[str]) -> RawSpec:
     if name.endswith((".yaml", ".yml")):
         return _parse(name)
     if MODEL_ID.fullmatch(name):
-        name = match_id(name)
-    return copy.deepcopy(_tree(spec_path(name)))
+        name = _spec_of(name)
+    tree = copy.deepcopy(_tree(spec_path(name)))
+    if tree.get("name") != name:
+        raise SpecError(f"{name}.yaml: its name is {show(tree.get('name'))}, which must be that of the file")
+    return tree
+
+
+def _spec_of(model_id: str) -> str:
+    """Return the spec that has the numbers of a model: it names it as a source.
+
+    Raises
+    ------
+    UnknownModelError
+        If the model is of a family whose spec has another model's numbers, or of none.
+    """
+    name = match_id(model_id)
+    if spec_path(name).parent != SPECS:  # whoever wrote it knows the model
+        return name
+    sources = [str(line).partition(" ")[0] for line in _tree(spec_path(name)).get("source", [])]
+    models = [source for source in sources if MODEL_ID.fullmatch(source)]
+    if model_id not in models:
+        whose = f"the numbers of {', '.join(models)}" if models else "the numbers of its reference's class"
+        raise UnknownModelError(
+            f"{show(model_id)} is of the family {name}, whose spec has {whose}: "
+            f"name {name} if they are the same, or pass the directory of the checkpoint"
+        )
+    return name
 
 
 def match_id(model_id: str) -> str:
@@ -136,6 +161,9 @@ def _paths() -> dict[str, Path]:
     """Return the file of every spec by name; the directories of ``FOVEAL_SPECS`` go before the built-in one."""
     own = reversed(os.environ.get("FOVEAL_SPECS", "").split(os.pathsep))
     directories = [SPECS, *(Path(directory) for directory in own if directory)]
+    for directory in directories:
+        if not directory.is_dir():
+            raise SpecError(f"FOVEAL_SPECS: {shown_path(str(directory))}: no such directory")
     return {path.stem: path for directory in directories for path in directory.glob("*.yaml")}
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of spec files, for editors: the schema of resolved specs, with what a file may hold in a value's place.
+"""The JSON Schema of spec files, for editors: the schema of resolved specs, with what may stand for a value.
 
 An editor with a YAML language server checks and completes a spec that begins with
 ``# yaml-language-server: $schema=spec.schema.json``.

@@ -1,7 +1,8 @@
 """From a spec's YAML tree, a checkpoint and overrides to numbers.
 
 A tree may hold ``$name`` (a value under ``constants``), ``{from: [paths], default: x, as: kind}`` (the first path that
-is present in ``preprocessor.*``, ``constructed.*``, ``config.*`` or ``processor.*``) and ``{by_reference: {torchvision: x, pillow: y}}``.
+is present in ``preprocessor.*``, ``constructed.*``, ``config.*`` or ``processor.*``) and
+``{by_reference: {torchvision: x, pillow: y}}``.
 """
 
 import copy
@@ -150,7 +151,7 @@ class _Resolver:
         paths = [path.partition(".")[2] for node in nodes for path in node.paths if _root(path) in PREPROCESSOR]
         self._check_fields(fields, paths)
         self._check_defaults(nodes)
-        defaults = _defaults(nodes)
+        defaults = {**fields.published, **_defaults(nodes)}
         if checkpoint:
             defaults.update(fields.unset)
             self._check_fixed(fields)
@@ -231,7 +232,8 @@ class _Resolver:
             for key, target in fields.folded.items()
             if "." not in target or target not in paths
         ]
-        wrong += [f"{key} is unset but not read" for key in fields.unset if key not in roots]
+        wrong += [f"{key} is unset but not read" for key in fields.unset if key not in roots | set(fields.same)]
+        wrong += [f"{key} is published but not in same" for key in fields.published if key not in fields.same]
         wrong += [f"{key} names no file" for key in fields.fixed if "." in key and _root(key) not in FILES]
         if wrong:
             raise self._wrong(wrong[0], "$.fields")

@@ -48,6 +48,8 @@ class Fields(Strict, frozen=True):
         value.
     same : dict
         Field, and another one whose value, read as one edge, it must have where both are given.
+    published : dict
+        Value of a field in ``same`` that the spec does not read itself.
     fixed : dict
         Field, and the only value of it that the spec can honour. ``config.`` before a field means ``config.json``.
     nullable : tuple of str
@@ -56,10 +58,11 @@ class Fields(Strict, frozen=True):
         Fields of a checkpoint that the reference's class never uses.
     """
 
-    folded: dict[str, str] = {}
-    unset: dict[str, Any] = {}
-    same: dict[str, str] = {}
-    fixed: dict[str, bool | int | float | str] = {}
+    folded: dict[str, str] = msgspec.field(default_factory=dict)
+    unset: dict[str, Any] = msgspec.field(default_factory=dict)
+    same: dict[str, str] = msgspec.field(default_factory=dict)
+    published: dict[str, Any] = msgspec.field(default_factory=dict)
+    fixed: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
     nullable: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -293,11 +296,31 @@ class Image(Strict, frozen=True):
             raise ValueError("fixed_taps are of a view, a stage holds bytes")
         for view in self.views:
             _check_name(view.reads, known)
+            if view.has_fixed_taps and not isinstance(self.pack, Planar | Tiles):
+                raise ValueError(f"'{view.name}' has fixed_taps, which need a pack of planar images or tiles")
             if view.has_fixed_taps and (view.reads == "image" or view.windows is not None):
                 raise ValueError(f"'{view.name}' has fixed_taps, which read a stage, and all of it")
         self._check_views(known - {"image"})
+        for view in self.views:
+            self._check_crops(view)
         if self.batch.join == "largest" and not isinstance(self.pack, Planar):
             raise ValueError("join: largest needs pack: planar")
+
+    def _check_crops(self, view: View) -> None:
+        """Refuse overlapping crops of anything but the canvas that is made for them."""
+        crops = view.windows
+        if isinstance(crops, steps.OverlappingCrops):
+            canvas = next((stage.canvas for stage in self.stages if stage.name == view.reads), None)
+            sides = msgspec.structs.asdict(crops)
+            if (
+                not isinstance(canvas, steps.OverlappingTiles)
+                or not sides.items() <= msgspec.structs.asdict(canvas).items()
+            ):
+                raise ValueError(
+                    f"'{view.name}' has overlapping_crops, which are not those of the canvas that it reads"
+                )
+            if isinstance(self.pack, PatchPack) and self.pack.patch != crops.patch:
+                raise ValueError(f"'{view.name}' has patches of {crops.patch}, and the pack of {self.pack.patch}")
 
     def _check_views(self, stages: set[str]) -> None:
         """Refuse views that an image may be left without, and a grid of what may not be there."""
@@ -375,7 +398,7 @@ class Tensor(Strict, frozen=True):
     value: Value
     dtype: Dtype
     join: Literal["rows", "blocks", "images"] = "rows"
-    pad: int = 0
+    pad: Annotated[int, msgspec.Meta(ge=-1, le=1)] = 0
     patch: Count | None = None
     pool: tuple[Count, Count] = (1, 1)
     split: Name = "images"
@@ -383,6 +406,8 @@ class Tensor(Strict, frozen=True):
     hf: bool = True
 
 
+SMALL_DTYPES = ("uint8", "float16", "bfloat16")
+"""Which do not hold every number that a value can be."""
 PER_BLOCK = ("pixel_mask", "patch_mask", "block_mask", "patch_positions")
 """Values with a row for each block of the primary tensor."""
 
@@ -415,6 +440,8 @@ def _check_tensor(tensor: Tensor, image: Image) -> None:
         "patch": tensor.patch is None or value == "patch_mask",
         "pool": tensor.pool == (1, 1) or value in ("pooling", "pooled_grids"),
     }
+    if tensor.dtype in SMALL_DTYPES and value != "primary" and (not value.endswith("_mask") or tensor.pad < 0):
+        raise ValueError(f"'{tensor.name}' is {value}, whose numbers {tensor.dtype} cannot hold")
     for key, is_used in used.items():
         if not is_used:
             raise ValueError(f"'{tensor.name}' has {key}, which is not for {value} joined as {tensor.join}")

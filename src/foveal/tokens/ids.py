@@ -194,7 +194,7 @@ class _Output:
     def _append(self, ids: Ids) -> int:
         """Add ids and return where the first of them is, alone or joined."""
         start = self._length
-        joined = self._joined.get((int(self._parts[-1][-1]), int(ids[0]))) if self._parts else None
+        joined = self._joined.get((int(self._parts[-1][-1]), int(ids[0]))) if self._parts and ids.size else None
         if joined is not None:
             self._parts[-1:] = [self._parts[-1][:-1], np.array([joined])]
             ids = ids[1:]

@@ -106,7 +106,7 @@ def require_packages() -> None:
     if missing:
         raise OptionError(
             f"verify compares with the installed transformers and needs {', '.join(missing)}: "
-            "pip install 'foveal[verify]'"
+            "install Foveal with its extra foveal[verify]"
         )
 
 
