@@ -98,10 +98,9 @@ def _nearest(length: int, size: int, reference: str, start: int, count: int, sma
     if reference == "torchvision":
         half, scale = np.float32(0.5), np.float32(length) / np.float32(size)
         centers = np.arange(start, start + count, dtype=np.float32) + half
-        if small:
-            places = centers * scale
-        else:  # the kernel for larger results goes through the source's centre, with a fused multiply-add
-            places = (centers.astype(np.float64) * scale - half).astype(np.float32) + half
+        # The kernel for larger results goes through the source's centre, with a fused multiply-add.
+        larger = (centers.astype(np.float64) * scale - half).astype(np.float32) + half
+        places = centers * scale if small else larger
     else:
         distances = np.full(start + count, length / size)
         distances[0] *= 0.5
