@@ -16,7 +16,7 @@ from foveal.spec import load, names, resolve
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 
 SLOW = {"llama4": 40, "molmo2": 15, "phi4mm": 40}
-"""Classes that compute with numbers of their own; their rules are compared as often as the others in test_rules.py."""
+"""Classes that compute with numbers of their own; test_size_rules.py compares their rules as often as the others."""
 OTHERWISE = {
     "gemma3": {
         "do_pan_and_scan": True,

@@ -12,6 +12,7 @@ from PIL import Image, ImageFile
 
 from foveal.errors import CorruptImage, MediaError
 from foveal.media.arrays import Array, ValueRange, array_pixels, as_bytes
+from foveal.media.fast_jpeg import decode_jpeg
 from foveal.media.header import Header, open_image
 from foveal.media.orientation import transposed, turned
 from foveal.media.pillow_memory import MODES, pillow_pixels
@@ -23,6 +24,9 @@ __all__ = ["decode_array", "decode_encoded", "decode_pillow", "load_pillow"]
 
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 """Modes of 16-bit images, the last one where Pillow has no other for them."""
+
+MIRRORED = 4
+"""The last orientation that keeps height and width."""
 
 _BAND = 1 << 16
 """Pixels of them that are converted at a time, so that what NumPy makes on the way stays small."""
@@ -51,6 +55,9 @@ def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: D
     """
     with open_file() as file:
         image = open_image(file)
+        fast = _fast(file, image, header, policy)
+        if fast is not None:
+            return turned(fast, header.orientation)
         try:
             if policy.frame:
                 image.seek(policy.frame)
@@ -62,6 +69,21 @@ def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: D
     if (image.height, image.width) != header.stored:
         raise CorruptImage(f"the {header.format} data have another size than the header said")
     return turned(_pixels(transposed(image, header.orientation), policy), header.orientation)
+
+
+def _fast(file: IO[bytes], image: ImageFile.ImageFile, header: Header, policy: DecodePolicy) -> Pixels | None:
+    """Return the pixels of a JPEG file that a faster decoder gives as Pillow does; None where there is none.
+
+    Files whose height and width are swapped are left out: Pillow turns them at once.
+    """
+    if header.format != "JPEG" or header.orientation > MIRRORED or policy.truncated == "accept":
+        return None
+    file.seek(0)
+    array = decode_jpeg(file.read(), image.mode)
+    file.seek(0)
+    if array is None or array.shape[:2] != header.stored:
+        return None
+    return _kept(array_pixels(array, policy.backdrop), policy)
 
 
 def decode_pillow(image: Image.Image, size: Size, policy: DecodePolicy = DEFAULT) -> Pixels:

@@ -5,6 +5,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from foveal.media.fast_jpeg import is_available
 from foveal.run.execute import instruction_level
 from foveal.run.schedule import available_threads
 from foveal_kernels import target
@@ -12,7 +13,18 @@ from foveal_kernels.compile import cache_directories
 
 __all__ = ["info"]
 
-PACKAGES = ("foveal", "numpy", "numba", "llvmlite", "pillow", "ml_dtypes", "torch", "torchvision", "transformers")
+PACKAGES = (
+    "foveal",
+    "numpy",
+    "numba",
+    "llvmlite",
+    "pillow",
+    "simplejpeg",
+    "ml_dtypes",
+    "torch",
+    "torchvision",
+    "transformers",
+)
 
 
 def info() -> dict[str, Any]:
@@ -23,7 +35,7 @@ def info() -> dict[str, Any]:
     dict
         ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cache_directory``;
         ``cache_writable``, whether new kernels can be kept there; ``cached_kernels``, the number of files in it;
-        ``cpu``; ``versions``, None for packages that are not installed.
+        ``jpeg_decoder``; ``cpu``; ``versions``, None for packages that are not installed.
 
     Raises
     ------
@@ -38,6 +50,7 @@ def info() -> dict[str, Any]:
         "cache_directory": str(directory),
         "cache_writable": os.access(directory, os.W_OK),
         "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
+        "jpeg_decoder": "simplejpeg, as Pillow" if is_available() else "pillow",
         "cpu": _cpu_name(),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES},
     }
