@@ -252,7 +252,7 @@ def test_an_order_that_the_installed_pillow_does_not_have(reference, monkeypatch
 
 def test_missing_packages(monkeypatch):
     monkeypatch.setattr("foveal.verification.reference.find_spec", lambda name: None)
-    with pytest.raises(OptionError, match=r"needs torch, torchvision, transformers: pip install 'foveal\[verify\]'"):
+    with pytest.raises(OptionError, match=r"needs torch, torchvision, transformers: install Foveal with its extra"):
         foveal.verify("qwen2_vl", PICTURES[0])
 
 

@@ -22,7 +22,10 @@ def test_overrides_and_folded_fields():
 
 
 def test_a_field_that_must_be_the_same_edge_as_another():
-    image_processor, _ = reference_fields(load("llava_next"), None, {"size": {"shortest_edge": 224}})
+    image_processor, _ = reference_fields(load("llava_next"))
+    assert image_processor["crop_size"] == {"height": 336, "width": 336}
+    both = {"size": {"shortest_edge": 224}, "crop_size": {"height": 224, "width": 224}}
+    image_processor, _ = reference_fields(load("llava_next"), None, both)
     assert image_processor["crop_size"] == {"height": 224, "width": 224}
 
 

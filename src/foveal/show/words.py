@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from foveal.plan.plan import BatchPlan, Plan, View
-from foveal.spec.schema import Spec
+from foveal.spec.schema import PatchPack, Spec
 from foveal.spec.tokens import Fixed, MergedPatches, PerTile
 from foveal.types import Box, Color, Size
 
@@ -141,6 +141,8 @@ def block_count(view: View) -> int:
 def token_side(spec: Spec) -> int:
     """Return the side of the block of pixels that becomes one token, where tokens are counted so; else 0."""
     rule = spec.tokens.features if spec.tokens else None
+    if isinstance(rule, PerTile) and isinstance(spec.image.pack, PatchPack):
+        return rule.patch * rule.pool
     return rule.patch * rule.merge if isinstance(rule, MergedPatches) else 0
 
 
