@@ -24,13 +24,14 @@ import numpy as np
 from benchmarks.bench_import import FIRST_CALL
 from benchmarks.common import SIZES, parse, photo, touched
 from comparison.measure import Options, Times, child, cpu_seconds, in_turns
-from comparison.peers import FAMILIES, differing, peer
+from comparison.peers import FAMILIES, differing, peer, peer_of_spec
 from comparison.report import Line, l2_bytes, machine, show
 from PIL import Image
 
 RESIZES = [("4000x3000", "1024x768"), ("1920x1080", "1280x704"), ("640x480", "336x336")]
 RESIZE_MUST = {"vnni": 10.0, "avx2": 5.0, "generic": 2.5}
 RESIZE_AIM = {"vnni": 14, "avx2": 8, "generic": 5}
+EVERY_SIZES = ["1024x768", "1920x1080"]
 DTYPE_MUST = {"bfloat16": 1.2, "uint8": 1.3}
 MB = 1 << 20
 IMPORT = """
@@ -152,6 +153,30 @@ def _cell(name: str, size: str, options: Options) -> list[Line]:
     return lines
 
 
+def every_family(options: Options) -> list[Line]:
+    """Time a call of every spec that has a torchvision class in transformers, reused and fresh buffers."""
+    import foveal
+    from foveal.spec import names
+
+    return [line for name in names() for size in EVERY_SIZES for line in _call_of(foveal, name, size, options)]
+
+
+def _call_of(foveal, name: str, size: str, options: Options) -> list[Line]:
+    theirs, image = peer_of_spec(name), photo(*parse(size))
+    if theirs is None:
+        return []
+    preprocess = foveal.Preprocessor.from_spec(name, reference="torchvision")
+    primary = preprocess.spec.primary.name
+    first = preprocess(image, threads=1)[primary]
+    reused = partial(preprocess, image, out=touched(first.shape, first.dtype), threads=1)
+    wrong = differing(reused()[primary], theirs(image))
+    calls = {"reused": reused, "fresh": partial(preprocess, image, threads=1), "theirs": partial(theirs, image)}
+    times = in_turns(calls, options)
+    what, note = f"{name} {size}, {first.dtype}", f"{first.nbytes / MB:.1f} MiB out"
+    line = Line("every family", what, times["reused"], "torchvision class", times["theirs"], None, wrong, note)
+    return [line, replace(line, what=f"{what}, fresh", ours=times["fresh"])]
+
+
 def emit(options: Options) -> list[Line]:
     """No resize: RGB bytes to planar float32, against a copy that reads and writes as many bytes in all."""
     import foveal
@@ -222,8 +247,9 @@ def warmup(options: Options) -> list[Line]:
     return lines
 
 
-PARTS = {part.__name__: part for part in (levels, families, emit, plan, start, warmup, resize_here, families_here)}
-USUAL_PARTS = ["levels", "families", "emit", "plan", "start", "warmup"]
+ALL_PARTS = (levels, families, every_family, emit, plan, start, warmup, resize_here, families_here)
+PARTS = {part.__name__: part for part in ALL_PARTS}
+USUAL_PARTS = ["levels", "families", "every_family", "emit", "plan", "start", "warmup"]
 
 
 def main() -> int:

@@ -57,6 +57,34 @@ def peer(family: Family, pil: bool = False, **changes) -> Callable[[Image.Image]
     return lambda image: made(images=[image], return_tensors="np" if pil else "pt")["pixel_values"]
 
 
+PASSED = {"mistral3": {"patch_size": {"height": 28, "width": 28}}}
+"""What a model's processor passes to its image processor in place of the latter's own field."""
+
+
+def peer_of_spec(name: str) -> Callable[[Image.Image], object] | None:
+    """Return a function from an image to what transformers makes of it, by the class and the numbers of a spec.
+
+    None where transformers is not installed or has no such class.
+    """
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        return None
+    from foveal.spec import load
+    from foveal.spec.resolve import reference_fields, resolve
+    from foveal.verification.reference import reference_values
+
+    torch.set_num_threads(1)
+    spec = resolve(load(name))
+    made = getattr(transformers, spec.match.image_processor_type[0], None)
+    if made is None or "torchvision" not in spec.image.references:
+        return None
+    processor = made(**reference_values(reference_fields(load(name)).image_processor))
+    options = PASSED.get(name, {})
+    return lambda image: processor(images=[image], return_tensors="pt", **options)[spec.primary.name]
+
+
 def bits(tensor) -> np.ndarray:
     """Return a NumPy or torch tensor as unsigned integers."""
     if hasattr(tensor, "detach"):

@@ -139,6 +139,24 @@ def test_out_may_not_lie_over_one_channel_of_an_image(pre):
         pre(planes, out=last_plane, input_data_format="channels_first")
 
 
+def test_out_between_the_rows_of_an_image(pre):
+    """Pillow keeps a large image in several blocks of memory, and anything may lie between them."""
+    memory = np.zeros((400, 1176), np.float32)
+    inside = memory.view(np.uint8).reshape(-1)
+    halves = inside[: 30 * 270], inside[-30 * 270 :]
+    for half, part in zip(halves, (IMAGE[:30], IMAGE[30:]), strict=True):
+        half[:] = part.reshape(-1)
+    rows = np.concatenate([half.ctypes.data + np.arange(30) * 270 for half in halves]).astype(np.uint64)
+    image = Pixels(60, 90, rows, 3, (0, 1, 2), None, ON_WHITE, memory)
+    plan = pre.plan([IMAGE])
+    height = plan.shape[0]
+    result = execute.run_batch(plan, pre.normalization, [lambda: image], "float32", out=memory[100 : 100 + height])
+    np.testing.assert_array_equal(result, pre(IMAGE)["pixel_values"])
+    for out in (memory[:height], memory[1 : height + 1], memory[-height:]):
+        with pytest.raises(OutputError, match=r"^out shares memory with image 0$"):
+            execute.run_batch(plan, pre.normalization, [lambda: image], "float32", out=out)
+
+
 def test_more_memory_than_there_is():
     plan = foveal.Preprocessor.from_spec("qwen2_vl").plan([IMAGE])
     huge = msgspec.structs.replace(plan, shape=(1 << 50, 1176))

@@ -189,13 +189,16 @@ class _Image(NamedTuple):
 
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
-    """Whether an array that is an image and an output array may share bytes; its rows are evenly spaced."""
-    ends = (int(pixels.rows[0]), int(pixels.rows[-1]))
+    """Whether a row of an image and an output array may share bytes.
+
+    Each row counts for itself: a large Pillow image lies in several blocks of memory, and ``out`` may lie between them.
+    """
     across = (pixels.width - 1) * pixels.step
-    first = min(ends) + min(across, 0)
-    last = max(ends) + max(across, 0) + max(*pixels.channels, pixels.alpha or 0) + 1
+    rows = pixels.rows.astype(np.int64)
+    first = rows + min(across, 0)
+    last = rows + (max(across, 0) + max(*pixels.channels, pixels.alpha or 0) + 1)
     start = int(out.ctypes.data)
-    return first < start + out.nbytes and start < last
+    return bool(((first < start + out.nbytes) & (start < last)).any())
 
 
 def _allocated(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
