@@ -265,8 +265,9 @@ def _rows_read(y, down, height):
 @helper
 def _gather_taps(source, y, across, stage, width, pixels):
     """Put the pixels of each tap's columns side by side, kept inside the row, one tap after the other."""
-    step = np.intp(source.step) if is_interleaved(source) else np.intp(4)
-    row, last = row_address(source, y, stage), np.intp(source.width - 1)
+    interleaved = is_interleaved(source)
+    step = np.intp(source.step) if interleaved else np.intp(4)
+    row, last = row_address(source, interleaved, y, stage), np.intp(source.width - 1)
     first = (across - 1) // 2 - (tap_count(across) > 1)
     for column in range(first, first + tap_count(across)):
         _put_pixel(row + min(max(column, 0), last) * step, pixels)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .alpha import blend, blend_down, board_row
-from .compile import helper
+from .compile import helper, inlined
 from .simd import U8x64, blend_bytes, load_u8, load_u8x64, shuffler, store, store_u32
 
 _as_rgbx = shuffler(U8x64, [3 * pixel + min(channel, 2) for pixel in range(16) for channel in range(4)])
@@ -168,10 +168,14 @@ def stage_row(source, y, out):
     _stage_border(source, end, np.intp(source.width), out)
 
 
-@helper
-def row_address(source, y, stage):
-    """Return where row ``y`` lies as interleaved pixels: in the image, or at ``stage``, gathered as RGBX."""
-    if is_interleaved(source):
+@inlined
+def row_address(source, interleaved, y, stage):
+    """Return where row ``y`` lies as interleaved pixels: in the image, or at ``stage``, gathered as RGBX.
+
+    ``interleaved`` is `is_interleaved`, asked once an image: a call for each row passes all the source's 29 words and
+    costs 50 ns, a sixth of what a row of 1280 pixels takes.
+    """
+    if interleaved:
         return np.intp(source.rows[y])
     stage_row(source, y, stage)
     return stage

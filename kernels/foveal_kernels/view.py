@@ -338,7 +338,8 @@ def resample_linear(source, across, down, canvas, emitter, scratch, out, start, 
     lower = upper + _pairs_bytes(width)
     room = lower + _pairs_bytes(width)
     band = room + LANES * 4
-    step = source.step if is_interleaved(source) else 4
+    interleaved = is_interleaved(source)
+    step = source.step if interleaved else 4
     whole = whole_pairs(across, source.width, step)
     above = below = np.int32(-1)  # source rows whose pairs are there
     waiting = np.intp(0)
@@ -350,10 +351,10 @@ def resample_linear(source, across, down, canvas, emitter, scratch, out, start, 
                 upper, lower, above, below = lower, upper, below, above
             if down.first[v] != above:
                 above = down.first[v]
-                gather_pairs(row_address(source, above, stage), step, across, whole, upper)
+                gather_pairs(row_address(source, interleaved, above, stage), step, across, whole, upper)
             if down.second[v] != below:
                 below = down.second[v]
-                gather_pairs(row_address(source, below, stage), step, across, whole, lower)
+                gather_pairs(row_address(source, interleaved, below, stage), step, across, whole, lower)
             top, bottom = down.weights[0, v], down.weights[1, v]
             _fill(row, row_plane, 0, canvas.left, canvas)
             blend_rows(upper, lower, across, top, bottom, row + canvas.left, row_plane, room)
@@ -380,14 +381,15 @@ def place(source, canvas, emitter, scratch, out, start, stop):
     row_plane = canvas_plane(canvas.width)
     stage = _aligned(scratch.memory)
     band = stage + _row_stride(source.width)
-    step = source.step if is_interleaved(source) else 4
+    interleaved = is_interleaved(source)
+    step = source.step if interleaved else 4
     waiting = np.intp(0)
     for y in range(start, stop):
         v = y - canvas.top
         row = band + waiting * 3 * row_plane
         if 0 <= v < height:
             _fill(row, row_plane, 0, canvas.left, canvas)
-            deinterleave(row_address(source, v, stage), source.width, step, row + canvas.left, row_plane)
+            deinterleave(row_address(source, interleaved, v, stage), source.width, step, row + canvas.left, row_plane)
             _fill(row, row_plane, canvas.left + source.width, canvas.width, canvas)
         else:
             _fill(row, row_plane, 0, canvas.width, canvas)

@@ -194,11 +194,14 @@ def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
     Each row counts for itself: a large Pillow image lies in several blocks of memory, and ``out`` may lie between them.
     """
     across = (pixels.width - 1) * pixels.step
-    rows = pixels.rows.astype(np.int64)
-    first = rows + min(across, 0)
-    last = rows + (max(across, 0) + max(*pixels.channels, pixels.alpha or 0) + 1)
+    before = min(across, 0)
+    behind = max(across, 0) + max(*pixels.channels, pixels.alpha or 0) + 1
     start = int(out.ctypes.data)
-    return bool(((first < start + out.nbytes) & (start < last)).any())
+    stop = start + out.nbytes
+    if int(pixels.rows.max()) + behind <= start or int(pixels.rows.min()) + before >= stop:
+        return False
+    rows = pixels.rows.astype(np.int64)
+    return bool(((rows + before < stop) & (start < rows + behind)).any())
 
 
 def _allocated(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
