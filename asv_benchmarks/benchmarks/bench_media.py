@@ -36,7 +36,7 @@ class Inspect:
 
 
 class Decode:
-    """One image to pixels on one thread, by Pillow's decoder of its format."""
+    """One image to pixels on one thread, by the decoder of its format that Foveal takes."""
 
     params = (FILES, FORMATS)
     param_names = ("size", "format")
@@ -51,6 +51,29 @@ class Decode:
 
     def time_pillow(self, size, format):
         Image.open(io.BytesIO(self.data)).load()
+
+
+class DecodeJpeg:
+    """JPEG to pixels by each of Foveal's decoders, to be read beside ``Decode.time_pillow``."""
+
+    params = (FILES, ["pillow", "simplejpeg"])
+    param_names = ("size", "decoder")
+
+    def setup(self, size, decoder):
+        from foveal.media import fast_jpeg
+        from foveal.media.sources import open_source
+
+        if decoder == "simplejpeg" and not fast_jpeg.is_available():
+            raise NotImplementedError("simplejpeg is not installed, or does not agree with Pillow")
+        self.module, self.is_available = fast_jpeg, fast_jpeg.is_available
+        fast_jpeg.is_available = lambda: decoder == "simplejpeg"
+        self.source = open_source(encoded(size, "JPEG"))
+
+    def teardown(self, size, decoder):
+        self.module.is_available = self.is_available
+
+    def time_decode(self, size, decoder):
+        self.source.decode()
 
 
 class Digest:

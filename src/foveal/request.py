@@ -210,7 +210,8 @@ def open_items(
     open_image = partial(open_source, limits=limits, policy=policy, **options)
     basis = None if spec is None else Basis(spec, policy, dtype)
     items: list[Item] = []
-    decoded, index = 0, -1
+    encoded = decoded = 0
+    index = -1
     for sample in samples:
         kind: Sample = "one_image" if len(sample) == 1 else "many_images"
         for image in sample:
@@ -225,6 +226,9 @@ def open_items(
                     raise
                 failed[index] = error
                 continue
+            encoded += source.encoded_bytes
+            if encoded > limits.encoded_bytes:
+                _named(index, partial(limits.check_encoded, encoded))
             decoded += DECODED_BYTES_A_PIXEL * source.size.height * source.size.width
             if decoded > limits.decoded_bytes:
                 _named(index, partial(limits.check_decoded, decoded))
@@ -249,6 +253,8 @@ def fetched(
     ------
     MediaError
         If a URL cannot be had; its text starts with the image's index.
+    MediaTooLarge
+        If the bodies together are above the limit.
     """
     images = [image for sample in samples for image in sample]
     urls = {place: image for place, image in enumerate(images) if isinstance(image, str) and _is_remote(image)}
@@ -256,7 +262,8 @@ def fetched(
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
 
-    for place, answer in zip(urls, load_urls(list(urls.values()), limits.input_bytes), strict=True):
+    answers = load_urls(list(urls.values()), limits.input_bytes, max_total=limits.encoded_bytes)
+    for place, answer in zip(urls, answers, strict=True):
         if not isinstance(answer, MediaError):
             images[place] = answer
         elif failed is None:

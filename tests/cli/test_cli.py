@@ -11,6 +11,7 @@ import pytest
 import safetensors
 from PIL import Image
 from safetensors.numpy import load_file
+from serving import Threaded, response
 from typer.testing import CliRunner
 
 import foveal
@@ -68,7 +69,7 @@ def test_help_shows_no_python_types(command):
 def test_usage_lines():
     assert succeed("run", "-h").splitlines()[0].endswith(" run [OPTIONS] MODEL IMAGE...")
     assert succeed("demo", "-h").splitlines()[0].endswith(" demo [OPTIONS] [IMAGE]")
-    assert "\n  IMAGE|WxH  Image files, or sizes as WIDTHxHEIGHT" in succeed("plan", "-h")
+    assert "\n  IMAGE|WxH  Image files, URLs, or sizes as WIDTHxHEIGHT" in succeed("plan", "-h")
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command != "show"])
@@ -726,6 +727,39 @@ def test_inspect_takes_data_urls_and_names_what_it_refuses(turned):
         fail("inspect", turned, "none.png") == "error: image 1 (none.png): cannot be opened: no such file or directory"
     )
     assert fail("inspect", "http://127.0.0.1/a.png").startswith("error: image 0 (http://127.0.0.1/a.png): ")
+
+
+@pytest.fixture
+def server(turned):
+    answers = {f"/{turned.name}?size=large": response(body=turned.read_bytes()), "/none.png": response(404)}
+    with Threaded(answers) as site:
+        yield site.url("")
+
+
+def test_every_command_takes_urls(turned, server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOVEAL_FETCH_ALLOW_PRIVATE_HOSTS", "1")
+    monkeypatch.setenv("FOVEAL_FETCH_FILE_ROOT", str(turned.parent))
+    data = f"data:image/png;base64,{b64encode(turned.read_bytes()).decode()}"
+    urls = [f"{server}/{turned.name}?size=large", f"file://{turned}", data]
+    for command in (["inspect"], ["plan", "qwen2_vl"], ["run", "qwen2_vl"]):
+        of_file = json.loads(succeed(*command, "--json", turned, turned, turned))
+        of_urls = json.loads(succeed(*command, "--json", *urls))
+        assert without_names(of_urls) == without_names(of_file)
+    rows = succeed("plan", "qwen2_vl", *urls).splitlines()
+    assert [row.split()[0] for row in rows[3:6]] == [turned.name, turned.name, "data"]
+    for url, name in zip(urls, (turned.stem, turned.stem, "data"), strict=True):
+        assert succeed("show", "qwen2_vl", url) == f"written: {name}-qwen2_vl.png\n"
+        (tmp_path / f"{name}-qwen2_vl.png").unlink()
+    succeed("demo", "--json", urls[0])
+    assert fail("plan", "qwen2_vl", f"{server}/none.png").endswith("the http URL: the server answered 404")
+
+
+def without_names(tree):
+    """Leave out what differs between calls."""
+    if isinstance(tree, dict):
+        return {key: without_names(value) for key, value in tree.items() if key not in ("image", "milliseconds")}
+    return [without_names(entry) for entry in tree] if isinstance(tree, list) else tree
 
 
 def test_policies_change_plans_tensors_and_pictures(turned, tmp_path):

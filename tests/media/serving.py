@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -76,6 +77,27 @@ class Site:
             await writer.drain()
         else:
             await answer(reader, writer)
+
+
+class Threaded:
+    """A site that is served by a loop in another thread."""
+
+    def __init__(self, answers):
+        self.site, self.loop = Site(answers), asyncio.new_event_loop()
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+        return self.run(self.site.__aenter__())
+
+    def __exit__(self, *error):
+        self.run(self.site.__aexit__())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(5)
 
 
 class Names:

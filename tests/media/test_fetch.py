@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpcore
 import pytest
-from serving import Names, Site, redirect, response
+from serving import Names, Site, Threaded, redirect, response
 
 from foveal.errors import CorruptImage, FetchFailed, HostNotAllowed, MediaError, MediaTooLarge, OptionError
 from foveal.media import http_client
@@ -708,27 +708,6 @@ def test_cancelling_frees_turns():
 # Without a loop, without httpx
 
 
-class Threaded:
-    """A site that is served by a loop in another thread."""
-
-    def __init__(self, answers):
-        self.site, self.loop = Site(answers), asyncio.new_event_loop()
-
-    def __enter__(self):
-        self.thread = threading.Thread(target=self.loop.run_forever)
-        self.thread.start()
-        return self.run(self.site.__aenter__())
-
-    def __exit__(self, *error):
-        self.run(self.site.__aexit__())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
-
-    def run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(5)
-
-
 def test_callers_without_a_loop():
     with Threaded({"/": response(body=b"cat"), "/no": response(404)}) as site:
         assert load_url(site.url(), MANY, local()) == b"cat"
@@ -737,6 +716,42 @@ def test_callers_without_a_loop():
         assert [type(error) for error in outcomes[1::2]] == [FetchFailed, CorruptImage]
         with pytest.raises(FetchFailed, match="404"):
             load_url(site.url("/no"), MANY, local())
+
+
+TOO_LARGE_TOGETHER = r"^the images of URLs have more bytes together than the limit of 9 \(Limits\.encoded_bytes\)$"
+
+
+def test_the_bodies_of_a_call_together(tmp_path):
+    (tmp_path / "a").write_bytes(b"cat")
+    settings = local(file_root=str(tmp_path), concurrency=2)
+    packed = gzip.compress(b"cat" * 4)
+    answers = {"/": response(body=b"cat"), "/packed": response(200, packed, Content_Encoding="gzip")}
+    with Threaded(answers) as site:
+        mixed = [site.url(), "data:,cat", f"file://{tmp_path}/a"]
+        assert load_urls(mixed, MANY, settings, max_total=9) == [b"cat"] * 3
+        for urls in (
+            [*mixed, "data:,x"],
+            [site.url()] * 4,
+            [f"file://{tmp_path}/a"] * 4,
+            ["data:,cat"] * 4,
+            [site.url("/packed")],
+        ):
+            with pytest.raises(MediaTooLarge, match=TOO_LARGE_TOGETHER):
+                load_urls(urls, MANY, settings, max_total=9)
+
+
+def test_a_call_ends_early_where_the_bodies_are_too_large_together():
+    async def endless(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+
+    with Threaded({"/": endless}) as site:
+        begin = time.perf_counter()
+        with pytest.raises(MediaTooLarge, match=TOO_LARGE_TOGETHER):
+            load_urls([site.url()] * 500, 1 << 30, local(total_timeout=60.0), max_total=9)
+        assert time.perf_counter() - begin < 10
 
 
 def test_callers_inside_of_a_loop():

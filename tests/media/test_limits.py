@@ -2,6 +2,7 @@ import io
 import subprocess
 import sys
 import time
+from base64 import b64encode
 
 import hostile
 import numpy as np
@@ -173,8 +174,9 @@ def test_frames_that_a_policy_reaches_for():
 
 
 def test_checks_let_pass_what_is_at_the_limit():
-    limits = Limits(input_bytes=5, pixels=5, images=5, frames=5, decoded_bytes=5)
-    for check in (limits.check_bytes, limits.check_images, limits.check_frames, limits.check_decoded):
+    limits = Limits(input_bytes=5, pixels=5, images=5, frames=5, encoded_bytes=5, decoded_bytes=5)
+    checks = (limits.check_bytes, limits.check_images, limits.check_frames, limits.check_encoded, limits.check_decoded)
+    for check in checks:
         check(5)
         with pytest.raises(MediaTooLarge, match="more than the limit of 5"):
             check(6)
@@ -298,6 +300,21 @@ def test_decoded_bytes_of_a_call():
     assert str(caught.value) == (
         "image 2: it and the images before it take 1200 bytes when decoded, more than the limit of 1199 "
         "(Limits.decoded_bytes)"
+    )
+
+
+def test_encoded_bytes_of_a_call(tmp_path):
+    data = encoded(Image.new("L", (10, 10)), "PNG")
+    (tmp_path / "a.png").write_bytes(data)
+    url = f"data:image/png;base64,{b64encode(data).decode()}"
+    images = [data, np.zeros((10, 10), np.uint8), tmp_path / "a.png", io.BytesIO(data), url]
+    total = 4 * len(data)
+    assert len(open_call(images, encoded_bytes=total)) == 5
+    with pytest.raises(MediaTooLarge) as caught:
+        open_call([*images, None], encoded_bytes=total - 1)
+    assert str(caught.value) == (
+        f"image 4: it and the images before it have {total} encoded bytes, more than the limit of {total - 1} "
+        "(Limits.encoded_bytes)"
     )
 
 

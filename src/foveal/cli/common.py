@@ -17,6 +17,7 @@ from foveal.errors import FovealError, MediaError, OptionError, UnknownModelErro
 from foveal.spec.values import one_line
 
 if TYPE_CHECKING:
+    from foveal.media.limits import Limits
     from foveal.preprocessor import Preprocessor
 
 __all__ = [
@@ -31,8 +32,10 @@ __all__ = [
     "Settings",
     "bytes_text",
     "check_output",
+    "image_name",
     "load_model",
     "naming_images",
+    "opened",
     "overrides_of",
     "print_json",
     "print_table",
@@ -207,6 +210,25 @@ def naming_images(images: Sequence[str]) -> Iterator[None]:
         image, rest = images[int(match[1])], str(error)[match.end() :]
         rest = rest.removeprefix(f": {one_line(Path(image).name) or 'the path'}")
         raise type(error)(f"image {match[1]} ({shown(image)}){rest}") from error
+
+
+def opened(images: Sequence[str], limits: "Limits") -> list[Any]:
+    """Return paths and ``data:`` URLs as they are, and of every other URL the bytes that it leads to."""
+    from foveal.request import fetched
+
+    (sources,) = fetched([list(images)], limits)
+    return sources
+
+
+def image_name(image: str) -> str:
+    """Return the name of a path or URL without directories and query; that of a ``data:`` URL is its kind."""
+    from foveal.media.urls import url_scheme
+
+    scheme = url_scheme(image)
+    if scheme == "data":
+        return "data"
+    path = image if scheme is None else re.split("[?#]", image, maxsplit=1)[0]
+    return Path(path).name or image
 
 
 def shown(text: str | Path) -> str:

@@ -17,6 +17,7 @@ from foveal.cli.common import (
     bytes_text,
     load_model,
     naming_images,
+    opened,
     print_json,
     print_table,
     shape_text,
@@ -44,7 +45,8 @@ _SECONDS = 2.0
 
 def demo(
     image: Annotated[
-        str | None, typer.Argument(help="Your own photo, instead of the one that comes with Foveal.", metavar="IMAGE")
+        str | None,
+        typer.Argument(help="Your own photo or its URL, instead of the one that comes with Foveal.", metavar="IMAGE"),
     ] = None,
     model: Annotated[str, typer.Option("--model", help=MODEL_HELP, metavar="MODEL")] = "qwen2_5_vl",
     output: Annotated[Path, typer.Option("--output", "-o", help="Directory to write into.", metavar="DIR")] = Path(
@@ -61,15 +63,16 @@ def demo(
     path = str(PHOTO) if image is None else image
     preprocessor = load_model(model, reference, settings)
     with naming_images([path]):
-        batch = preprocessor.plan(path)
-        photo = decoded(path)
+        (source,) = opened([path], preprocessor.limits)
+        batch = preprocessor.plan(source)
+        photo = decoded(source, preprocessor.policy, preprocessor.limits)
     _make_directory(output)
     if not json:
         print_plan(preprocessor, [path], batch)
         typer.echo(
             "\nloading the kernels; the very first time they are compiled, which takes some seconds ...", err=True
         )
-    features, timings = _timed(preprocessor, batch, path, photo)
+    features, timings = _timed(preprocessor, batch, source, photo)
     write_tensors(output / TENSORS, features)
     picture = sheet(preprocessor, features, photo, path)
     with writing(output / PICTURE):
@@ -97,7 +100,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _timed(
-    preprocessor: "Preprocessor", batch: "BatchPlan", path: str, photo: "Image.Image"
+    preprocessor: "Preprocessor", batch: "BatchPlan", source: str | bytes, photo: "Image.Image"
 ) -> "tuple[Features, list[dict[str, Any]]]":
     """Return the features of the photo, and the times of each step in the order in which they happen."""
     from foveal.media.sources import open_source
@@ -105,9 +108,9 @@ def _timed(
     from foveal.run.schedule import thread_count
     from foveal.types import DTYPES
 
-    timings = [_timing("decode the file", 1, _repeated(open_source(path).decode))]
+    timings = [_timing("decode the file", 1, _repeated(open_source(source).decode))]
     start = perf_counter()
-    features = preprocessor(path)
+    features = preprocessor(source)
     timings.append(
         _timing("first call: kernels loaded or compiled, file decoded", thread_count(None), [perf_counter() - start])
     )

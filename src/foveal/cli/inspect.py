@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from foveal.cli.common import Json, Policy, bytes_text, naming_images, print_json, print_table
+from foveal.cli.common import Json, Policy, bytes_text, naming_images, opened, print_json, print_table
 from foveal.errors import FovealError
 
 
@@ -33,14 +33,12 @@ def _inspected(images: list[str], policy: str | None) -> list[dict[str, Any]]:
     from foveal.media.inspection import inspect as inspect_one
     from foveal.media.limits import Limits
     from foveal.media.policy import decode_policy
-    from foveal.request import fetched
 
     chosen, limits = decode_policy(policy), Limits.default()
-    (sources,) = fetched([images], limits)
     found = []
-    for index, source in enumerate(sources):
+    for index, source in enumerate(opened(images, limits)):
         try:
-            found.append(msgspec.to_builtins(inspect_one(source, policy=chosen, limits=limits)))  # type: ignore[arg-type]
+            found.append(msgspec.to_builtins(inspect_one(source, policy=chosen, limits=limits)))
         except FovealError as error:
             raise type(error)(f"image {index}: {error}") from error
     return found

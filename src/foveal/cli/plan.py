@@ -4,7 +4,6 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,13 +15,16 @@ from foveal.cli.common import (
     Reference,
     Settings,
     bytes_text,
+    image_name,
     load_model,
     naming_images,
+    opened,
     print_json,
     print_table,
     shape_text,
 )
 from foveal.errors import FovealError, ImageSizeError, MediaError
+from foveal.spec.values import one_line
 from foveal.types import DTYPES, Size
 
 if TYPE_CHECKING:
@@ -35,11 +37,15 @@ _SIZE = re.compile(r"([1-9][0-9]{0,15})x([1-9][0-9]{0,15})")
 _FILE_NAME = 255
 """Longest name that a file can have."""
 
+_NAME_SHOWN = 80
+
 _LIKE_A_SIZE = re.compile(r"-?[0-9]+\s*[xX*\u00d7,:]\s*-?[0-9]+")
 
 Items = Annotated[
     list[str],
-    typer.Argument(help="Image files, or sizes as WIDTHxHEIGHT (1920x1080 is 1080 rows of 1920).", metavar="IMAGE|WxH"),
+    typer.Argument(
+        help="Image files, URLs, or sizes as WIDTHxHEIGHT (1920x1080 is 1080 rows of 1920).", metavar="IMAGE|WxH"
+    ),
 ]
 
 
@@ -64,15 +70,16 @@ def plan(
 
 
 def plan_items(preprocessor: "Preprocessor", items: Sequence[str]) -> "BatchPlan":
-    """Return the plan of image files and sizes as one batch."""
+    """Return the plan of image files, URLs and sizes as one batch."""
     from foveal.plan.batch import make_batch_plan
 
     with naming_images(items):
-        plans = [_plan_item(preprocessor, index, item) for index, item in enumerate(items)]
+        sources = opened(items, preprocessor.limits)
+        plans = [_plan_item(preprocessor, index, source) for index, source in enumerate(sources)]
     return make_batch_plan(preprocessor.spec, plans)
 
 
-def _plan_item(preprocessor: "Preprocessor", index: int, item: str) -> "Plan":
+def _plan_item(preprocessor: "Preprocessor", index: int, item: str | bytes) -> "Plan":
     try:
         return preprocessor.plan(*item_size(item, preprocessor))
     except ImageSizeError as error:
@@ -81,9 +88,9 @@ def _plan_item(preprocessor: "Preprocessor", index: int, item: str) -> "Plan":
         raise type(error)(f"image {index}: {error}") from error
 
 
-def item_size(item: str, preprocessor: "Preprocessor") -> Size:
-    """Return the size of an image file, or of a text as 1920x1080 that is not the name of a file."""
-    if _LIKE_A_SIZE.fullmatch(item) and (len(item) > _FILE_NAME or not os.path.exists(item)):
+def item_size(item: str | bytes, preprocessor: "Preprocessor") -> Size:
+    """Return the size of an image, or of a text as 1920x1080 that is not the name of a file."""
+    if isinstance(item, str) and _LIKE_A_SIZE.fullmatch(item) and (len(item) > _FILE_NAME or not os.path.exists(item)):
         match = _SIZE.fullmatch(item)
         if not match:
             raise MediaError("neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080")
@@ -285,4 +292,4 @@ def _cut_text(preprocessor: "Preprocessor", plan: "Plan", view: "View") -> str:
 
 def _names(items: Sequence[str]) -> list[str]:
     """Return what stands for an image in a table: a file's name without its directories."""
-    return [Path(item).name or item for item in items]
+    return [one_line(image_name(item), _NAME_SHOWN) for item in items]

@@ -6,12 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from foveal.cli.common import Model, Policy, Reference, Settings, load_model, naming_images, shown, writing
+from foveal.cli.common import (
+    Model,
+    Policy,
+    Reference,
+    Settings,
+    image_name,
+    load_model,
+    naming_images,
+    opened,
+    shown,
+    writing,
+)
 from foveal.errors import OptionError
 
 if TYPE_CHECKING:
     from PIL import Image
 
+    from foveal.media.limits import Limits
     from foveal.media.policy import DecodePolicy
     from foveal.preprocessor import Features, Preprocessor
 
@@ -20,7 +32,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 def show(
     model: Model,
-    image: Annotated[str, typer.Argument(help="Image file.", metavar="IMAGE")],
+    image: Annotated[str, typer.Argument(help="Image file, or URL.", metavar="IMAGE")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -37,31 +49,36 @@ def show(
     rebuilt from the tensors, with sizes and token counts.
     """
     preprocessor = load_model(model, reference, settings, policy)
-    path = output or Path(f"{Path(image).stem}-{preprocessor.name}.png")
+    path = output or Path(f"{Path(image_name(image)).stem}-{preprocessor.name}.png")
     _check_output(path, image)
     with naming_images([image]):
-        features = preprocessor(image)
-        photo = decoded(image, preprocessor.policy)
+        (source,) = opened([image], preprocessor.limits)
+        features = preprocessor(source)
+        photo = decoded(source, preprocessor.policy, preprocessor.limits)
     picture = sheet(preprocessor, features, photo, image)
     with writing(path):
         picture.save(path)
     typer.echo(f"written: {path}")
 
 
-def decoded(path: str, policy: "DecodePolicy | str | None" = None) -> "Image.Image":
-    """Return a file as a Pillow image, turned as the preprocessor turns it."""
+def decoded(
+    source: str | bytes, policy: "DecodePolicy | str | None" = None, limits: "Limits | None" = None
+) -> "Image.Image":
+    """Return an encoded image as a Pillow image, turned as the preprocessor turns it."""
     from PIL import Image
 
     from foveal.media.header import open_image, read_header
+    from foveal.media.limits import Limits
     from foveal.media.policy import decode_policy
-    from foveal.media.sources import open_source
+    from foveal.media.sources import encoded_file, open_source
 
     # Raises what a call would raise, with the file's name.
-    chosen = decode_policy(policy)
-    open_source(path, policy=chosen).decode()
-    with open(path, "rb") as file:
-        orientation = read_header(file).orientation if chosen.orientation == "apply" else 1
-        file.seek(0)
+    policy, limits = decode_policy(policy), limits or Limits.for_batches()
+    open_source(source, policy=policy, limits=limits).decode()
+    encoded = encoded_file(source, limits)
+    with encoded.open() as file:
+        orientation = read_header(file).orientation if policy.orientation == "apply" else 1
+    with encoded.open() as file:
         image = open_image(file)
         image.load()
     turn = Image.Transpose
@@ -81,7 +98,7 @@ def sheet(preprocessor: "Preprocessor", features: "Features", photo: "Image.Imag
     """Return the picture of what a model sees of one image."""
     from foveal.show import draw
 
-    return draw(preprocessor.spec, features.batch, features, photo, Path(name).name)
+    return draw(preprocessor.spec, features.batch, features, photo, image_name(name))
 
 
 def _check_output(path: Path, image: str) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from foveal.errors import MediaError, OptionError
-from foveal.media.urls import FetchSettings, is_http, load_local, url_scheme
+from foveal.media.urls import Allowance, FetchSettings, is_http, load_local, url_scheme
 
 if TYPE_CHECKING:
     from foveal.media.http_client import HttpClient
@@ -64,31 +64,50 @@ class Fetcher:
         OptionError
             If the URL needs httpx, which is not installed, or an entry of ``allowed_domains`` is no host.
         """
-        if url_scheme(url) == "file":
-            return await asyncio.to_thread(load_local, url, max_bytes, self._settings)
-        if not is_http(url):
-            return load_local(url, max_bytes, self._settings)
-        client = self._http_client()
-        async with self._turns:
-            return await client.get(url, max_bytes)
+        return await self._load(url, max_bytes, Allowance())
 
-    async def load_all(self, urls: Sequence[str], max_bytes: int) -> list[bytes | MediaError]:
+    async def load_all(
+        self, urls: Sequence[str], max_bytes: int, max_total: int | None = None
+    ) -> list[bytes | MediaError]:
         """Return what several URLs lead to, in their order: bytes, or the error that `load` raises.
+
+        Parameters
+        ----------
+        urls : sequence of str
+        max_bytes : int
+            As in `load`.
+        max_total : int, optional
+            Bytes of all bodies together, also of those that end in an error.
 
         Raises
         ------
+        MediaTooLarge
+            If the bodies are too large together.
         OptionError
             As in `load`.
         """
         if any(is_http(url) for url in urls):
             self._http_client()
+        allowance = Allowance(max_total)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._outcome(url, max_bytes)) for url in urls]
+            tasks = [group.create_task(self._outcome(url, max_bytes, allowance)) for url in urls]
+        allowance.check()
         return [task.result() for task in tasks]
 
-    async def _outcome(self, url: str, max_bytes: int) -> bytes | MediaError:
+    async def _load(self, url: str, max_bytes: int, allowance: Allowance) -> bytes:
+        if url_scheme(url) == "file":
+            async with self._turns:
+                return await asyncio.to_thread(load_local, url, max_bytes, self._settings, allowance)
+        if not is_http(url):
+            return load_local(url, max_bytes, self._settings, allowance)
+        client = self._http_client()
+        async with self._turns:
+            allowance.check()
+            return await client.get(url, max_bytes, allowance)
+
+    async def _outcome(self, url: str, max_bytes: int, allowance: Allowance) -> bytes | MediaError:
         try:
-            return await self.load(url, max_bytes)
+            return await self._load(url, max_bytes, allowance)
         except MediaError as error:
             return error
 
@@ -112,25 +131,30 @@ def load_url(url: str, max_bytes: int, settings: FetchSettings | None = None) ->
     return outcome
 
 
-def load_urls(urls: Sequence[str], max_bytes: int, settings: FetchSettings | None = None) -> list[bytes | MediaError]:
+def load_urls(
+    urls: Sequence[str], max_bytes: int, settings: FetchSettings | None = None, max_total: int | None = None
+) -> list[bytes | MediaError]:
     """Return what several URLs lead to, for callers without an event loop; see `Fetcher.load_all`.
 
     An event loop that runs in this thread stands still meanwhile, as with every call that blocks.
     """
     chosen = FetchSettings.default() if settings is None else settings
     if not any(is_http(url) for url in urls):
-        return [_outcome_here(url, max_bytes, chosen) for url in urls]
+        allowance = Allowance(max_total)
+        outcomes = [_outcome_here(url, max_bytes, chosen, allowance) for url in urls]
+        allowance.check()
+        return outcomes
 
     async def load() -> list[bytes | MediaError]:
         async with Fetcher(chosen) as fetcher:
-            return await fetcher.load_all(urls, max_bytes)
+            return await fetcher.load_all(urls, max_bytes, max_total)
 
     return _run(load)
 
 
-def _outcome_here(url: str, max_bytes: int, settings: FetchSettings) -> bytes | MediaError:
+def _outcome_here(url: str, max_bytes: int, settings: FetchSettings, allowance: Allowance) -> bytes | MediaError:
     try:
-        return load_local(url, max_bytes, settings)
+        return load_local(url, max_bytes, settings, allowance)
     except MediaError as error:
         return error
 

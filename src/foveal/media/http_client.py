@@ -24,7 +24,7 @@ import httpx
 
 from foveal.errors import FetchFailed, HostNotAllowed, MediaError, MediaTooLarge, OptionError
 from foveal.media.hosts import ListedHost, address_allowed, is_address, is_host, is_listed
-from foveal.media.urls import FetchSettings
+from foveal.media.urls import Allowance, FetchSettings
 
 __all__ = ["HttpClient"]
 
@@ -91,7 +91,7 @@ class HttpClient:
         """Close every connection."""
         await self._connections.close()
 
-    async def get(self, url: str, max_bytes: int) -> bytes:
+    async def get(self, url: str, max_bytes: int, allowance: Allowance) -> bytes:
         """Return the body that a URL leads to.
 
         Raises
@@ -103,7 +103,7 @@ class HttpClient:
         with _named(target.shown):
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._follow(target, max_bytes)
+                    return await self._follow(target, max_bytes, allowance)
             except TimeoutError:
                 raise FetchFailed(f"not complete after {seconds:g} s (total_timeout)") from None
 
@@ -111,18 +111,18 @@ class HttpClient:
         own_port = _PORTS[target.scheme]
         return self._listed is None or is_listed(target.host, target.port, own_port, self._listed)
 
-    async def _follow(self, target: Target, max_bytes: int) -> bytes:
-        answer = await self._ask(target, max_bytes)
+    async def _follow(self, target: Target, max_bytes: int, allowance: Allowance) -> bytes:
+        answer = await self._ask(target, max_bytes, allowance)
         hops, limit = 0, self._settings.max_redirects
         while isinstance(answer, str):
             hops += 1
             if hops > limit:
                 raise FetchFailed(f"more than {limit} redirects (max_redirects)")
             with _named(f"redirect {hops}"):
-                answer = await self._ask(_parsed(answer), max_bytes)
+                answer = await self._ask(_parsed(answer), max_bytes, allowance)
         return answer
 
-    async def _ask(self, target: Target, max_bytes: int) -> bytes | str:
+    async def _ask(self, target: Target, max_bytes: int, allowance: Allowance) -> bytes | str:
         """Return the body, or the URL where it is to be found."""
         if not self._is_listed(target):
             raise HostNotAllowed("the host is not listed (allowed_domains)")
@@ -143,7 +143,7 @@ class HttpClient:
                     return _redirected(target, headers.get(b"location"))
                 if not 200 <= response.status < 300:
                     raise FetchFailed(f"the server answered {response.status}")
-                return await _body(headers, response.aiter_stream(), max_bytes)
+                return await _body(headers, response.aiter_stream(), max_bytes, allowance)
 
 
 class Connections:
@@ -341,8 +341,10 @@ def _host(url: httpx.URL) -> str:
     return ip_address(host).compressed if ":" in host else host
 
 
-async def _body(headers: dict[bytes, bytes], chunks: AsyncIterator[bytes], max_bytes: int) -> bytes:
-    """Read a body that never takes more than `max_bytes` and a chunk."""
+async def _body(
+    headers: dict[bytes, bytes], chunks: AsyncIterator[bytes], max_bytes: int, allowance: Allowance
+) -> bytes:
+    """Read a body that never takes more than `max_bytes` and a chunk, nor more than is left of the allowance."""
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length[:20]) > max_bytes:
         raise _too_large(max_bytes)
@@ -352,7 +354,7 @@ async def _body(headers: dict[bytes, bytes], chunks: AsyncIterator[bytes], max_b
         received += len(chunk)
         if received > max_bytes:
             raise _too_large(max_bytes)
-        body.write(decoder.decode(chunk, max_bytes - body.tell() + 1))
+        allowance.take(body.write(decoder.decode(chunk, max_bytes - body.tell() + 1)))
         if body.tell() > max_bytes:
             raise _too_large(max_bytes)
     decoder.finish()

@@ -17,7 +17,7 @@ DECODED_BYTES_A_PIXEL = 4
 _DIGITS = 18
 """Of a number in the environment: all that fit a file offset."""
 
-_FOR_BATCHES = {"images": 1 << 16, "decoded_bytes": 1 << 40, "aspect_ratio": 1 << 20}
+_FOR_BATCHES = {"images": 1 << 16, "encoded_bytes": 1 << 40, "decoded_bytes": 1 << 40, "aspect_ratio": 1 << 20}
 """Of a call over images of one's own: about 23,000 photographs of 12 megapixels, half an hour of decoding on one core.
 More than that in one call, whose tensors lie in one array, is a mistake."""
 
@@ -38,6 +38,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Of an encoded image: a file, a body, a ``data:`` URL after base64. 128 MiB.
     pixels : int
         Height times width of an image of any kind: 178,956,970, which is where Pillow and vLLM refuse.
+    encoded_bytes : int
+        Of all encoded images of a request, before they are decoded, and of all bodies that its URLs lead to: 512 MiB,
+        and 1 TiB for batches.
     decoded_bytes : int
         Of all images of a request, at four bytes a pixel: 715,827,880, as vLLM; one image at the limit of ``pixels``.
         For batches 1 TiB: they are decoded one after the other on each thread, not held at once.
@@ -57,6 +60,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     input_bytes: int = 128 << 20
     pixels: int = 178_956_970
+    encoded_bytes: int = 512 << 20
     decoded_bytes: int = 715_827_880
     images: int = 256
     aspect_ratio: int | float = 4096
@@ -153,6 +157,18 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if count > self.images:
             raise MediaTooLarge(f"there are {count} images, {self._above('images')}")
 
+    def check_encoded(self, count: int) -> None:
+        """Refuse encoded images of too many bytes together, all images up to one of them.
+
+        Raises
+        ------
+        MediaTooLarge
+        """
+        if count > self.encoded_bytes:
+            raise MediaTooLarge(
+                f"it and the images before it have {count} encoded bytes, {self._above('encoded_bytes')}"
+            )
+
     def check_decoded(self, count: int) -> None:
         """Refuse images that would take too many bytes together, all images up to one of them.
 
@@ -172,6 +188,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 _VARIABLES = {
     "input_bytes": "FOVEAL_MAX_INPUT_BYTES",
     "pixels": "FOVEAL_MAX_PIXELS",
+    "encoded_bytes": "FOVEAL_MAX_ENCODED_BYTES",
     "decoded_bytes": "FOVEAL_MAX_DECODED_BYTES",
     "images": "FOVEAL_MAX_IMAGES",
     "aspect_ratio": "FOVEAL_MAX_ASPECT_RATIO",

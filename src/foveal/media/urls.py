@@ -7,11 +7,11 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
-from foveal.errors import HostNotAllowed, OptionError
+from foveal.errors import HostNotAllowed, MediaTooLarge, OptionError
 from foveal.media.data_url import decode_data_url
 from foveal.media.local_files import read_file_url
 
-__all__ = ["FetchSettings", "is_http", "load_local", "url_scheme"]
+__all__ = ["Allowance", "FetchSettings", "is_http", "load_local", "url_scheme"]
 
 PREFIX = "FOVEAL_FETCH_"
 """Of the environment variables: ``FOVEAL_FETCH_FILE_ROOT`` for ``file_root``."""
@@ -96,6 +96,37 @@ class FetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return cls(**values)
 
 
+class Allowance:
+    """Bytes that the bodies of several URLs may take together, counted as they arrive.
+
+    Parameters
+    ----------
+    limit : int, optional
+        None allows any number.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._taken = 0
+
+    def take(self, count: int) -> None:
+        """Count bytes; refuse them, and all that come after, where they are too many.
+
+        Raises
+        ------
+        MediaTooLarge
+        """
+        self._taken += count
+        self.check()
+
+    def check(self) -> None:
+        """Raise what `take` raises, if it did before."""
+        if self._limit is not None and self._taken > self._limit:
+            raise MediaTooLarge(
+                f"the images of URLs have more bytes together than the limit of {self._limit} (Limits.encoded_bytes)"
+            )
+
+
 def url_scheme(text: str) -> str | None:
     """Return the scheme of a URL in lower case, None for what is no URL, as a path.
 
@@ -110,13 +141,20 @@ def is_http(url: str) -> bool:
     return url_scheme(url) in ("http", "https")
 
 
-def load_local(url: str, max_bytes: int, settings: FetchSettings) -> bytes:
+def load_local(url: str, max_bytes: int, settings: FetchSettings, allowance: Allowance) -> bytes:
     """Return what a URL leads to that needs no connection: ``data:`` or ``file://``.
 
     Raises
     ------
     MediaTooLarge, CorruptImage, FetchFailed, HostNotAllowed
     """
+    allowance.check()
+    body = _local_body(url, max_bytes, settings)
+    allowance.take(len(body))
+    return body
+
+
+def _local_body(url: str, max_bytes: int, settings: FetchSettings) -> bytes:
     scheme = url_scheme(url)
     if scheme == "data":
         return decode_data_url(url, max_bytes)
