@@ -13,10 +13,12 @@ from foveal.errors import (
     OptionError,
     OutputError,
     PlaceholderError,
+    RequestError,
     SpecError,
     TargetError,
     UnknownModelError,
     UnsupportedFormat,
+    WorkerError,
 )
 from foveal.media.inspection import Inspection, inspect
 from foveal.media.limits import Limits
@@ -49,10 +51,12 @@ __all__ = [
     "PlaceholderError",
     "Plan",
     "Preprocessor",
+    "RequestError",
     "SpecError",
     "TargetError",
     "UnknownModelError",
     "UnsupportedFormat",
+    "WorkerError",
     "__version__",
     "aligned_empty",
     "inspect",

@@ -16,10 +16,12 @@ __all__ = [
     "OptionError",
     "OutputError",
     "PlaceholderError",
+    "RequestError",
     "SpecError",
     "TargetError",
     "UnknownModelError",
     "UnsupportedFormat",
+    "WorkerError",
 ]
 
 
@@ -73,6 +75,14 @@ class OutputError(FovealError, ValueError):
 
 class PlaceholderError(FovealError, ValueError):
     """A prompt whose placeholders do not fit the images, or whose ids cannot be known."""
+
+
+class RequestError(FovealError, ValueError):
+    """A request that a backend cannot take as it is, or bytes that are no such request."""
+
+
+class WorkerError(FovealError, ConnectionError):
+    """A worker that cannot be reached, gave up, or refused what it was sent; a server answers 502, not 400."""
 
 
 class TargetError(FovealError, ValueError):
