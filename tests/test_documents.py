@@ -148,6 +148,7 @@ LANGUAGE = {
     ("The template", 1): set(get_args(tokens.Number)),
     ("`tensors`", 0): keys(schema.Tensor) - {"name"},
     ("`tensors`", 1): set(get_args(schema.Value)),
+    ("`limits` and `wire`", 1): keys(schema.EngineWire),
     ("`limits` and `wire`", 0): {f"limits.{key}" for key in keys(schema.Limits)}
     | {f"wire.{key}" for key in keys(schema.Wire)},
 }
@@ -179,7 +180,6 @@ def words_of(struct, key):
         ("Keys of these rules", steps.PadToCanvas, "anchor"),
         ("Keys of these rules", steps.CenterCrop, "odd_pad"),
         ("Keys of these rules", steps.ClosestAspectRatio, "order"),
-        ("`limits` and `wire`", schema.Wire, "engines"),
     ],
 )
 def test_every_choice_is_described(title, struct, key):

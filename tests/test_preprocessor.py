@@ -268,7 +268,7 @@ def test_a_copy_keeps_policy_and_limits():
     made = Preprocessor.from_spec("clip", policy="vllm", limits=foveal.Limits(images=3))
     copied = pickle.loads(pickle.dumps(made))
     assert (copied.policy, copied.limits) == (made.policy, made.limits)
-    assert made._overridden({"do_normalize": False}).policy == made.policy
+    assert made._changed(None, {"do_normalize": False}).policy == made.policy
 
 
 # ---- models by id, and what a sample's other images change

@@ -6,11 +6,12 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from operator import index
 from os import PathLike
-from typing import Any, Literal, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 
 import numpy.typing as npt
 
 from foveal.errors import FovealError, OptionError
+from foveal.intermediate import Intermediate, make_intermediate
 from foveal.media.limits import Limits
 from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.plan.batch import make_batch_plan
@@ -18,9 +19,13 @@ from foveal.plan.make import make_plan, primary_dtype
 from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
-from foveal.request import Item, by_sample, decoded, fetched, open_items
+from foveal.request import Item, by_sample, decoded, fetched, fetched_async, open_items
 from foveal.spec import Checkpoint, Spec, load, match, plain_layer, read_checkpoint, resolve
+from foveal.tokens import Encode
 from foveal.types import PRIMARY_DTYPES, dtype_name
+
+if TYPE_CHECKING:
+    from foveal.media.fetch import Fetcher
 
 __all__ = ["Features", "Preprocessor"]
 
@@ -219,7 +224,7 @@ class Preprocessor:
             If an override is unknown or cannot be honoured.
         """
         if overrides:
-            other: Any = self._overridden(overrides)
+            other: Any = self._changed(None, overrides)
             planned: Plan | BatchPlan = other.plan(
                 images, width, input_data_format=input_data_format, value_range=value_range
             )
@@ -286,7 +291,7 @@ class Preprocessor:
         """
         if overrides:
             options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
-            return self._overridden(overrides)(images, dtype, out, threads=threads, on_error=on_error, **options)
+            return self._changed(None, overrides)(images, dtype, out, threads=threads, on_error=on_error, **options)
         if on_error not in ("raise", "return"):
             raise OptionError("on_error must be 'raise' or 'return'")
         failed: dict[int, FovealError] | None = {} if on_error == "return" else None
@@ -301,6 +306,83 @@ class Preprocessor:
         batch = self._batch(samples, items, failed)
         primary = run_batch(batch, self.normalization, load, name, out, threads)
         return Features({batch.primary: primary, **batch_tensors(self.spec, batch)}, batch, failed or {})
+
+    def process(
+        self,
+        input_ids: npt.ArrayLike,
+        images: object = (),
+        *,
+        policy: DecodePolicy | str | None = None,
+        encode: Encode | None = None,
+        **overrides: Any,
+    ) -> Intermediate:
+        """Prepare a prompt and its images for a backend that is chosen later. No pixel is decoded.
+
+        URLs are fetched, headers are read, images are planned and hashed, and the prompt is expanded.
+        `foveal.assemble` makes the request of it.
+
+        Parameters
+        ----------
+        input_ids : array_like of int
+            The prompt, with one placeholder for each image.
+        images : image, list of images, or chat content
+            In the order of their placeholders. Chat content is the ``messages`` of OpenAI's chat API, or the content
+            parts of one of them.
+        policy : DecodePolicy or str, optional
+            In the place of the preprocessor's own.
+        encode : callable, optional
+            The model's tokenizer, from text to ids: special tokens in the text recognized and none added. Needed only
+            where the spec lacks ids.
+        **overrides
+            Fields of the model's image processor for this request only.
+
+        Returns
+        -------
+        Intermediate
+
+        Raises
+        ------
+        MediaError
+            If an image cannot be had; the text starts with its index.
+        MediaTooLarge
+            If there are more images than the model takes, or they are above a limit.
+        ImageSizeError
+            If the model's rule refuses an image's size.
+        PlaceholderError
+            If the placeholders do not fit the images.
+        RequestError
+            If chat content holds what is no image and no text.
+        OptionError
+            If an override or the policy is unknown, or the model's spec does not say what an image becomes in a prompt.
+        """
+        chosen = self._changed(policy, overrides)
+        samples = fetched(chosen._prompt_images(images), chosen.limits)
+        return chosen._intermediate(input_ids, samples, encode)
+
+    async def process_async(
+        self,
+        input_ids: npt.ArrayLike,
+        images: object = (),
+        *,
+        policy: DecodePolicy | str | None = None,
+        encode: Encode | None = None,
+        fetcher: "Fetcher | None" = None,
+        **overrides: Any,
+    ) -> Intermediate:
+        """Do what `process` does, while the event loop goes on: waiting in it, computing on a thread.
+
+        Parameters
+        ----------
+        input_ids, images, policy, encode, **overrides
+            As for `process`, which see for errors too.
+        fetcher : foveal.media.fetch.Fetcher, optional
+            Whose settings and connections are used for URLs; one of this call if not given.
+        """
+        chosen = self._changed(policy, overrides)
+        samples = await fetched_async(chosen._prompt_images(images), chosen.limits, fetcher)
+        from asyncio import to_thread
+
+        return await to_thread(chosen._intermediate, input_ids, samples, encode)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -338,18 +420,29 @@ class Preprocessor:
         dtype: str | None = None,
     ) -> tuple[list[list[object]], list[Item]]:
         samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, failed)
-        items = open_items(
-            samples,
-            self._plan,
-            input_data_format,
-            value_range,
-            limits=self.limits,
-            policy=self.policy,
-            spec=self.spec,
-            dtype=dtype,
-            failed=failed,
-        )
-        return samples, items
+        options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
+        return samples, self._opened(samples, dtype=dtype, failed=failed, **options)
+
+    def _opened(self, samples: Sequence[Sequence[object]], **options: Any) -> list[Item]:
+        return open_items(samples, self._plan, limits=self.limits, policy=self.policy, spec=self.spec, **options)
+
+    def _prompt_images(self, images: object) -> list[list[object]]:
+        """Return the images of one prompt by sample, as the reference takes a list."""
+        if isinstance(images, list | tuple):
+            if any(isinstance(entry, Mapping) for entry in images):
+                from foveal.chat import image_urls
+
+                images = list(image_urls(images))
+            if any(isinstance(entry, list | tuple) for entry in images):
+                raise OptionError("a prompt has a list of images, not lists of them")
+            if not images:
+                return []
+        return by_sample(images, self.spec.image.batch.flat_list)
+
+    def _intermediate(
+        self, input_ids: npt.ArrayLike, samples: Sequence[Sequence[object]], encode: Encode | None
+    ) -> Intermediate:
+        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode)
 
     def _batch(
         self,
@@ -369,11 +462,17 @@ class Preprocessor:
             )
         return make_batch_plan(self.spec, tuple(item.plan for item in items), counts)
 
-    def _overridden(self, overrides: Mapping[str, Any]) -> "Preprocessor":
-        return self._with(json.dumps(plain_layer(overrides), sort_keys=True))
+    def _changed(self, policy: DecodePolicy | str | None, overrides: Mapping[str, Any]) -> "Preprocessor":
+        """Return a preprocessor with another policy and with fields of one call; itself where nothing changes."""
+        if policy is None and not overrides:
+            return self
+        chosen = self.policy if policy is None else decode_policy(policy)
+        return self._with(json.dumps(plain_layer(overrides), sort_keys=True), chosen)
 
-    def _derived(self, key: str) -> "Preprocessor":
-        return Preprocessor(*self._definition[:-1], json.loads(key))
+    def _derived(self, key: str, policy: DecodePolicy) -> "Preprocessor":
+        raw, checkpoint, reference, layers, _, limits, call = self._definition
+        changes = json.loads(key)
+        return Preprocessor(raw, checkpoint, reference, layers, policy, limits, changes or call)
 
 
 def _layers(overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

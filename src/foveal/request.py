@@ -1,10 +1,11 @@
 """Images of a call, opened: the one place that ties headers, plans, identities and lazy pixels together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,7 +22,10 @@ from foveal.plan.views import Sample
 from foveal.run.schedule import run_all, thread_count
 from foveal.spec import Spec
 
-__all__ = ["Basis", "Decoded", "Item", "by_sample", "decoded", "fetched", "identity", "open_items"]
+if TYPE_CHECKING:
+    from foveal.media.fetch import Fetcher
+
+__all__ = ["Basis", "Decoded", "Item", "by_sample", "decoded", "fetched", "fetched_async", "identity", "open_items"]
 
 Result = TypeVar("Result")
 
@@ -226,7 +230,7 @@ def open_items(
                     raise
                 failed[index] = error
                 continue
-            encoded += source.encoded_bytes
+            encoded += source.file.size if source.file else 0
             if encoded > limits.encoded_bytes:
                 _named(index, partial(limits.check_encoded, encoded))
             decoded += DECODED_BYTES_A_PIXEL * source.size.height * source.size.width
@@ -242,7 +246,7 @@ def fetched(
     """Return the images with every ``http``, ``https`` and ``file`` URL replaced by the bytes that are there.
 
     All are fetched together, as `foveal.media.urls.FetchSettings.default` allows it; paths, ``data:`` URLs and all
-    other images are left as they are.
+    other images are left as they are. A caller's event loop waits; `fetched_async` does not make it.
 
     Parameters
     ----------
@@ -256,14 +260,54 @@ def fetched(
     MediaTooLarge
         If the bodies together are above the limit.
     """
-    images = [image for sample in samples for image in sample]
-    urls = {place: image for place, image in enumerate(images) if isinstance(image, str) and _is_remote(image)}
+    urls = _remote(samples)
     if not urls:
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
 
     answers = load_urls(list(urls.values()), limits.input_bytes, max_total=limits.encoded_bytes)
-    for place, answer in zip(urls, answers, strict=True):
+    return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
+
+
+async def fetched_async(
+    samples: Sequence[Sequence[object]],
+    limits: Limits,
+    fetcher: "Fetcher | None" = None,
+    failed: dict[int, FovealError] | None = None,
+) -> list[list[object]]:
+    """Return what `fetched` returns, while the event loop goes on.
+
+    Parameters
+    ----------
+    samples, limits, failed
+        As for `fetched`.
+    fetcher : Fetcher, optional
+        Whose settings and connections are used; one of this call if not given.
+    """
+    urls = _remote(samples)
+    if not urls:
+        return [list(sample) for sample in samples]
+    from foveal.media.fetch import Fetcher
+
+    async with nullcontext(fetcher) if fetcher else Fetcher() as used:
+        answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
+    return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
+
+
+def _remote(samples: Sequence[Sequence[object]]) -> dict[int, str]:
+    """Return the URLs that are to be fetched, by the index of their image."""
+    images = enumerate(image for sample in samples for image in sample)
+    return {place: image for place, image in images if isinstance(image, str) and _is_remote(image)}
+
+
+def _with_answers(
+    samples: Sequence[Sequence[object]],
+    answers: Mapping[int, bytes | MediaError],
+    failed: dict[int, FovealError] | None,
+) -> list[list[object]]:
+    """Return the images with answers in the place of their URLs."""
+    images = [image for sample in samples for image in sample]
+    for place, answer in answers.items():
         if not isinstance(answer, MediaError):
             images[place] = answer
         elif failed is None:

@@ -54,15 +54,15 @@ class Source:
         Makes the pixels; safe to call from any thread, any number of times.
     hash : callable
         Makes the digest; likewise.
-    encoded_bytes : int
-        Length of an encoded image; 0 for Pillow images and arrays.
+    file : EncodedFile, optional
+        An encoded image as it was given; None for Pillow images and arrays.
     """
 
     size: Size
     kind: Kind
     load: Callable[[], Pixels]
     hash: Callable[[], str]
-    encoded_bytes: int = 0
+    file: "EncodedFile | None" = None
 
     def decode(self) -> Pixels:
         """Return the pixels.
@@ -190,7 +190,7 @@ def _from_encoded(file: EncodedFile, limits: Limits, policy: DecodePolicy) -> So
         header = read_header(opened, formats=policy.formats, limits=limits, frame=policy.frame)
     if policy.orientation == "ignore":
         header = header._replace(orientation=1)
-    return Source(header.size, "encoded", partial(_decode, file, header, policy), partial(_digest, file), file.size)
+    return Source(header.size, "encoded", partial(_decode, file, header, policy), partial(_digest, file), file)
 
 
 def _decode(file: EncodedFile, header: Header, policy: DecodePolicy) -> Pixels:

@@ -451,13 +451,98 @@ def _axes(pack: Planar | Tiles | PatchPack | MergePatches) -> int:
     return pack.axes if isinstance(pack, PatchPack) else 2
 
 
-class Wire(Strict, frozen=True):
-    """Engines whose receivers, as far as they are known, take these tensors in a gRPC request.
+class WireTensor(Strict, frozen=True):
+    """A small tensor that an engine takes, and what is other there than in the reference's result.
 
-    TokenSpeed's takes those of every model and TensorRT-LLM's those of none, so neither has a name here.
+    Attributes
+    ----------
+    tensor : str
+        Its name among the spec's tensors.
+    name : str, optional
+        The engine's own name for it.
+    dtype : str, optional
+        The engine's own dtype for it.
     """
 
-    engines: tuple[Literal["vllm", "sglang"], ...] = ()
+    tensor: Name
+    name: Name | None = None
+    dtype: Dtype | None = None
+
+
+class ArchitecturePrimary(Strict, frozen=True):
+    """An engine's name for the primary tensor of one of its model classes.
+
+    Attributes
+    ----------
+    architecture : str
+        As the worker names it: ``PixtralForConditionalGeneration``.
+    primary : str
+    """
+
+    architecture: Name
+    primary: Name
+
+
+class EngineWire(Strict, frozen=True):
+    """How an engine takes the tensors in a gRPC request, as far as its receiving code was run or read.
+
+    Attributes
+    ----------
+    tensors : tuple of WireTensor
+        All that it takes beside the primary tensor.
+    primary : str
+        The engine's own name for the primary tensor.
+    architectures : tuple of ArchitecturePrimary
+        Other names of it, for other model classes of the engine that serve the same models.
+    device_normalize : bool
+        Whether it takes bytes and normalizes them itself, where its server says so.
+    token_id : str, optional
+        The engine's name for the id of the feature token, where its model takes that as a tensor of one number.
+    refusal : str, optional
+        Why the engine cannot serve the model over gRPC; nothing else is given then.
+    """
+
+    tensors: tuple[WireTensor, ...] = ()
+    primary: Name = "pixel_values"
+    architectures: tuple[ArchitecturePrimary, ...] = ()
+    device_normalize: bool = False
+    token_id: Name | None = None
+    refusal: str | None = None
+
+
+class Wire(Strict, frozen=True):
+    """How engines take these tensors in a gRPC request; None where that is not known.
+
+    TokenSpeed takes those of every model and TensorRT-LLM those of none, so neither has a name here.
+    """
+
+    vllm: EngineWire | None = None
+    sglang: EngineWire | None = None
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """Names of the engines that take them."""
+        named = (("vllm", self.vllm), ("sglang", self.sglang))
+        return tuple(name for name, engine in named if engine is not None and engine.refusal is None)
+
+
+def _check_engine(name: str, engine: EngineWire | None, spec: "Spec") -> None:
+    """Refuse tensors that the spec does not have, and keys beside a refusal."""
+    if engine is None:
+        return
+    if engine.refusal is not None and engine != EngineWire(refusal=engine.refusal):
+        raise ValueError(f"wire.{name}: refusal stands alone")
+    small = {tensor.name: tensor for tensor in spec.tensors if tensor.value != "primary"}
+    unknown = [entry.tensor for entry in engine.tensors if entry.tensor not in small]
+    if unknown:
+        raise ValueError(f"wire.{name}: no small tensor is named {unknown[0]}")
+    primary = next(tensor for tensor in spec.tensors if tensor.value == "primary")
+    taken = {entry.tensor for entry in engine.tensors}
+    splits = {primary.split, *(small[tensor].split for tensor in taken)} - {"images", "shared"}
+    if name == "vllm" and not splits <= taken:
+        raise ValueError(f"wire.{name}: {min(splits - taken)} is needed to split others")
+    if (engine.token_id or engine.tensors or engine.device_normalize) and spec.tokens is None:
+        raise ValueError(f"wire.{name}: a spec without tokens cannot be sent")
 
 
 class Spec(Strict, frozen=True, cache_hash=True):
@@ -482,6 +567,8 @@ class Spec(Strict, frozen=True, cache_hash=True):
         for tensor in self.tensors:
             _check_name(tensor.split, known)
             _check_tensor(tensor, self.image)
+        for name, engine in (("vllm", self.wire.vllm), ("sglang", self.wire.sglang)):
+            _check_engine(name, engine, self)
         tile = self.image.pack.tile if isinstance(self.image.pack, Tiles) else None
         patch = getattr(self.tokens.features, "patch", 1) if self.tokens else 1
         if tile is not None and patch > tile:

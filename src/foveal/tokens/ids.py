@@ -13,7 +13,7 @@ from foveal.spec.tokens import Tokens
 from foveal.spec.values import show
 from foveal.tokens.expand import Expansion, check_number, expand
 
-__all__ = ["Encode", "ExpandedIds", "Range", "expand_ids"]
+__all__ = ["Encode", "ExpandedIds", "Range", "expand_ids", "token_id"]
 
 Encode = Callable[[str], Sequence[int]]
 """A tokenizer: from text to ids, special tokens in the text recognized and none added."""
@@ -92,6 +92,17 @@ def expand_ids(
         start = place + 1
     output.add_prompt(ids[start:])
     return output.result(ids.dtype)
+
+
+def token_id(tokens: Tokens, token: str, encode: Encode | None = None) -> int:
+    """Return the id of a token: the model's tokenizer's if there is one, else that of the spec or the checkpoint.
+
+    Raises
+    ------
+    PlaceholderError
+        If it is not known, or not one token.
+    """
+    return (_published(tokens) if encode is None else _Vocabulary(tokens, encode)).id_of(token)
 
 
 class _Encoded(NamedTuple):

@@ -1,0 +1,75 @@
+"""Requests for vLLM: structural ranges, hashes, and how each tensor is split into the images' parts.
+
+Source: smg-grpc-servicer 0.14.1, vllm/servicer.py and vllm/mm_keys.py; vllm 0.33.0, the parser of each model.
+"""
+
+from typing import Any
+
+from foveal.backends.messages import common, messages
+from foveal.backends.request import Options, Placed, Request, finish, token_ids
+from foveal.backends.sampling import set_sampling
+from foveal.backends.tensors import EngineTensors, engine_of, engine_tensors, feature_id, pixels, set_tensor
+from foveal.errors import RequestError
+from foveal.intermediate import Intermediate
+from foveal.spec.schema import EngineWire
+
+__all__ = ["assemble_vllm"]
+
+MM_INPUTS, PIXEL_VALUES, INLINE = 7, 2, 1
+"""Numbers of fields: of GenerateRequest, MultimodalInputs and TensorData."""
+
+DEFAULT_PRIMARY = "pixel_values"
+"""What the receiver calls the primary tensor unless it is told."""
+
+
+def assemble_vllm(intermediate: Intermediate, options: Options) -> Request:
+    """Return a request for vLLM; see `foveal.assemble`."""
+    pb2 = messages("vllm").pb2
+    request = pb2.GenerateRequest(stream=options.stream)
+    request.tokenized.input_ids.extend(token_ids(intermediate.expanded.ids))
+    set_sampling(messages("vllm"), request, options.sampling)
+    if not intermediate.items:
+        return finish("vllm", request, [], options)
+    engine = engine_of(intermediate.spec, "vllm")
+    name = _primary_name(engine, options.info.architectures)
+    tensors = engine_tensors(intermediate, engine, name)
+    dtype = _dtype(intermediate, engine, options)
+    primary = pb2.TensorData(shape=tensors.batch.shape, dtype=dtype)
+    levels = [(MM_INPUTS, _inputs(intermediate, tensors, name)), (PIXEL_VALUES, primary)]
+    content = pixels(intermediate, tensors.batch, intermediate.items, dtype, options.threads)
+    return finish("vllm", request, [Placed(content, levels, INLINE)], options)
+
+
+def _inputs(intermediate: Intermediate, tensors: EngineTensors, name: str) -> Any:
+    """Return all that stands beside the primary tensor."""
+    inputs = messages("vllm").pb2.MultimodalInputs(
+        im_token_id=feature_id(intermediate),
+        mm_hashes=intermediate.identities,
+        batched_keys=tensors.batched,
+        flat_keys=tensors.flat,
+        keep_on_cpu_keys=tensors.keep_on_cpu,
+        modality=common().IMAGE,
+    )
+    if name != DEFAULT_PRIMARY:
+        inputs.encoder_input_key = name
+    for offset, length in intermediate.expanded.structural:
+        inputs.mm_placeholders.add(offset=offset, length=length)
+    for key, array in tensors.small.items():
+        set_tensor(inputs.model_specific_tensors[key], array)
+    return inputs
+
+
+def _primary_name(engine: EngineWire, architectures: tuple[str, ...]) -> str:
+    """Return what the worker's model calls the primary tensor."""
+    others = {entry.architecture: entry.primary for entry in engine.architectures}
+    return next((others[name] for name in architectures if name in others), engine.primary)
+
+
+def _dtype(intermediate: Intermediate, engine: EngineWire, options: Options) -> str:
+    """Return the dtype of the pixels: bytes where the worker normalizes them itself."""
+    if not (engine.device_normalize and options.info.device_normalize):
+        return options.info.encoder_dtype
+    normalization = intermediate.normalization
+    if not (normalization.rescale and normalization.normalize):
+        raise RequestError("the worker normalizes pixels itself, which do_rescale or do_normalize switches off")
+    return "uint8"

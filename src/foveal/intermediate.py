@@ -1,0 +1,126 @@
+"""A prompt and its images, ready for whichever backend is chosen: expanded, planned, hashed, and not decoded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from foveal.errors import MediaTooLarge, OptionError
+from foveal.plan.plan import BatchPlan, Normalization, Plan
+from foveal.request import Item
+from foveal.spec import Spec
+from foveal.tokens import Encode, ExpandedIds, expand_ids, token_id
+
+__all__ = ["Intermediate", "make_intermediate"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intermediate:
+    """A prompt and its images, before a backend is known.
+
+    Attributes
+    ----------
+    spec : Spec
+    normalization : Normalization
+    input_ids : ndarray of int
+        The prompt as it was given: one placeholder for each image.
+    expanded : ExpandedIds
+        The prompt as engines read it, with the ranges of each image.
+    feature_id : int, optional
+        The id of the token that features of the encoder replace; None where features stand in no prompt.
+    items : tuple of Item
+        The images, in the order of their placeholders.
+    """
+
+    spec: Spec
+    normalization: Normalization
+    input_ids: npt.NDArray[Any]
+    expanded: ExpandedIds
+    feature_id: int | None
+    items: tuple[Item, ...]
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plan of each image."""
+        return tuple(item.plan for item in self.items)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """What each image is to the encoder, 64 hexadecimal digits; equal only where the encoder's input is equal."""
+        return tuple(item.identity for item in self.items)
+
+    def write(
+        self,
+        batch: BatchPlan,
+        dtype: str,
+        out: npt.NDArray[Any],
+        threads: int | None = None,
+        items: Sequence[Item] | None = None,
+    ) -> None:
+        """Decode images and write their primary tensor.
+
+        Parameters
+        ----------
+        batch : BatchPlan
+            Of the images.
+        dtype : str
+            One of `foveal.types.PRIMARY_DTYPES`.
+        out : ndarray
+            Of the batch's shape and the dtype.
+        threads : int, optional
+        items : sequence of Item, optional
+            The images, all if not given.
+
+        Raises
+        ------
+        MediaError
+            If an image cannot be decoded.
+        """
+        from foveal.run.execute import run_batch  # imports Numba, which is not needed before
+
+        load = [item.pixels for item in (self.items if items is None else items)]
+        run_batch(batch, self.normalization, load, dtype, out, threads)
+
+
+def make_intermediate(
+    spec: Spec,
+    normalization: Normalization,
+    input_ids: npt.ArrayLike,
+    items: Sequence[Item],
+    encode: Encode | None = None,
+) -> Intermediate:
+    """Expand a prompt for images that were opened, and hash those that are encoded.
+
+    Parameters
+    ----------
+    spec : Spec
+    normalization : Normalization
+    input_ids : array_like of int
+    items : sequence of Item
+        In the order of their placeholders.
+    encode : callable, optional
+        The model's tokenizer; see `foveal.tokens.expand_ids`.
+
+    Raises
+    ------
+    MediaTooLarge
+        If there are more images than the spec's limit.
+    OptionError
+        If the spec does not say what stands in a prompt.
+    PlaceholderError
+        If the placeholders do not fit the images, or an id is not known.
+    """
+    tokens, most = spec.tokens, spec.limits.images
+    if tokens is None:
+        raise OptionError(f"{spec.name} does not say what an image becomes in a prompt")
+    if most is not None and len(items) > most:
+        raise MediaTooLarge(f"there are {len(items)} images, more than the limit of {most} ({spec.name})")
+    expanded = expand_ids(tokens, input_ids, [item.plan for item in items], encode)
+    feature = None if tokens.feature is None else token_id(tokens, tokens.feature, encode)
+    for item in items:
+        if item.source.kind == "encoded":  # others may have to be decoded for it
+            item.identity  # noqa: B018
+    ids = np.asarray(input_ids, expanded.ids.dtype)
+    return Intermediate(spec, normalization, ids, expanded, feature, tuple(items))
