@@ -128,6 +128,7 @@ def _in_shared_memory(backend: Backend, small: bytes, placed: Sequence[Placed], 
         for each in placed:
             segments.append(Segment.create(each.content.size))
             each.content.write(segments[-1].array())
+            segments[-1].close()
             each.messages[-1][1].shm.CopyFrom(segments[-1].handle())
             small += nested(each.levels())
         return Request(backend, request_id, serialize(small, [], request_id), tuple(segments))

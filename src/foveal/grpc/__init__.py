@@ -1,0 +1,1 @@
+"""Requests over gRPC: what a receiver makes of one, and a worker on the loopback interface that receives them."""
