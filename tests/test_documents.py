@@ -86,13 +86,15 @@ def _anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
 
 
-# ---- images.md
-
-
-def test_images_runs_as_shown():
-    results = doctest.testfile(str(ROOT / "docs" / "images.md"), module_relative=False, encoding="utf-8")
+@pytest.mark.parametrize("name", ["images.md", "requests.md"])
+def test_examples_run_as_shown(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    results = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, encoding="utf-8")
     assert results.attempted
     assert not results.failed
+
+
+# ---- images.md
 
 
 def test_images_describes_every_setting_once():

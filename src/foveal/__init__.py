@@ -82,6 +82,8 @@ _LATER = {
 
 def __getattr__(name: str) -> _typing.Any:
     """Import what few callers need when it is asked for."""
+    if name == "grpc":
+        return _import_module("foveal.grpc")
     module = _LATER.get(name)
     if module is not None:
         return getattr(_import_module(module), name)

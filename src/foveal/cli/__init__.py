@@ -13,6 +13,7 @@ from foveal.cli.plan import plan
 from foveal.cli.request import request
 from foveal.cli.run import run
 from foveal.cli.schema import schema
+from foveal.cli.send import send
 from foveal.cli.show import show
 from foveal.cli.verify import verify
 from foveal.cli.warmup import warmup
@@ -49,7 +50,12 @@ def root(
         typer.echo(context.get_help())
 
 
-COMMANDS = (demo, models, inspect, plan, show, run, request, inspect_request, worker, verify, warmup, doctor, schema)
+COMMANDS = (
+    *(demo, models, inspect, plan, show, run),
+    *(request, send, inspect_request, worker),
+    *(verify, warmup, doctor, schema),
+)
+
 for command in COMMANDS:
     app.command(cls=Command)(command)
 

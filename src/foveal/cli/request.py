@@ -39,8 +39,8 @@ Prompt = Annotated[
     str | None,
     typer.Option(
         "--prompt",
-        help="The prompt as the model's chat template writes it, with its placeholder for each image. MODEL is then the "
-        "directory of a checkpoint that has a tokenizer.json.",
+        help="The prompt as the model's chat template writes it, with its placeholder for each image. MODEL is then "
+        "the directory of a checkpoint that has a tokenizer.json.",
         metavar="TEXT",
     ),
 ]
