@@ -321,7 +321,7 @@ def test_what_looks_like_a_size_but_is_none(item):
 
 def test_a_very_long_argument_does_not_fill_the_screen():
     line = fail("plan", "qwen2_vl", "a" * 5000)
-    assert line.endswith("): a str of 5000 characters is not a path")
+    assert line.endswith("): a str of 5000 characters is no path of a file that exists, and no URL")
     assert len(line) < 200
 
 
