@@ -62,6 +62,21 @@ def test_values_that_no_field_has(name):
             DecodePolicy(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orientation", "'apply' or 'ignore'"),
+        ("background", "3 values, each a whole number from 0 to 255"),
+        ("frame", "a whole number from 0 to 1,048,576"),
+        ("formats", "a tuple, each item text"),
+    ],
+)
+def test_a_wrong_value_says_what_is_allowed(name, expected):
+    with pytest.raises(OptionError) as caught:
+        DecodePolicy(**{name: NOT_SO[name]})
+    assert str(caught.value) == f"DecodePolicy.{name}: expected {expected}"
+
+
 def test_formats_are_those_that_are_read():
     with pytest.raises(OptionError, match=r"^DecodePolicy.formats: 'EPS' is not one of JPEG, PNG, "):
         DecodePolicy(formats=("PNG", "EPS"))

@@ -10,7 +10,7 @@ from PIL import Image, ImageFile, TiffImagePlugin
 from foveal.media.arrays import array_options, as_channels_last
 from foveal.media.frames import count_frames
 from foveal.media.header import header_of, open_header
-from foveal.media.limits import Limits
+from foveal.media.limits import Limits, checked_limits
 from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.media.sources import EncodedFile, ImageItem, encoded_file, naming
 from foveal.types import Size
@@ -99,7 +99,7 @@ def inspect(
         Where it is no image, or cannot be read.
     """
     chosen = decode_policy(policy)
-    limits = Limits.default() if limits is None else limits
+    limits = Limits.default() if limits is None else checked_limits(limits)
     if isinstance(source, np.ndarray):
         found = _of_array(source, array_options(input_data_format, None).channels_first)
     elif isinstance(source, Image.Image):

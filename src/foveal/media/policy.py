@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 import msgspec
 
 from foveal.errors import OptionError
+from foveal.media.fields import field_value
 from foveal.media.header import FORMATS
 from foveal.media.pixels import Backdrop
 
@@ -90,10 +91,7 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def __post_init__(self) -> None:
         """Check every value; lists become tuples, and formats are named once each, in one order."""
         for name, kind in _kinds().items():
-            try:
-                value = msgspec.convert(getattr(self, name), kind, strict=True)
-            except msgspec.ValidationError as error:
-                raise OptionError(f"DecodePolicy.{name}: {str(error).splitlines()[0][:200]}") from None
+            value = field_value(f"DecodePolicy.{name}", getattr(self, name), kind)
             msgspec.structs.force_setattr(self, name, value)
         msgspec.structs.force_setattr(self, "formats", _known(self.formats))
 
