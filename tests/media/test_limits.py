@@ -185,6 +185,15 @@ def test_no_more_is_read_of_an_endless_file_than_the_limit():
     assert endless.given == 1001
 
 
+@pytest.mark.parametrize("format", ["GIF", "TIFF"])
+def test_the_first_frame_of_a_header_that_announces_none(format):
+    frames = [Image.fromarray(noise(8, 9, seed=seed)) for seed in range(4)]
+    data = encoded(frames[0], format, save_all=True, append_images=frames[1:])
+    assert open_source(data, limits=Limits(frames=3)).size == (8, 9)
+    said = refused(data, Limits(frames=3), MediaTooLarge, DecodePolicy(frame=3))
+    assert said == "frame 3 is asked for, beyond the limit of 3 (Limits.frames)"
+
+
 @pytest.mark.parametrize("format", ["PNG", "WEBP"])
 def test_frames_that_a_header_announces(format):
     frames = [Image.fromarray(noise(8, 9, seed=seed)) for seed in range(4)]

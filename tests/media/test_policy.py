@@ -15,8 +15,10 @@ from reading import composite, encoded, exif, noise, picture, read_bands, read_r
 from stacks import chunk, deep_png, levels
 from views import run, view_of
 
-from foveal.errors import CorruptImage, MediaError, OptionError, UnsupportedFormat
+from foveal.errors import CorruptImage, MediaError, MediaTooLarge, OptionError, UnsupportedFormat
 from foveal.media.header import FORMATS
+from foveal.media.inspection import inspect
+from foveal.media.limits import Limits
 from foveal.media.pixels import ON_WHITE, Backdrop
 from foveal.media.policy import DEFAULT, PRESETS, DecodePolicy, decode_policy
 from foveal.media.sources import open_source
@@ -327,6 +329,24 @@ def test_a_page_has_a_size_of_its_own():
     source = open_source(data, policy=DecodePolicy(frame=1))
     assert source.size == (20, 30)
     assert read_rgb(source.decode())[19, 29].tolist() == [0, 0, 255]
+
+
+def test_a_heif_of_several_pictures():
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pictures = [Image.new("RGB", (64, 48), "red"), Image.new("RGB", (80, 32), "blue")]
+    file = pillow_heif.from_pillow(pictures[0])
+    file.add_from_pillow(pictures[1])
+    data = io.BytesIO()
+    file.save(data)
+    assert inspect(data).frames == 2
+    for frame, picture in enumerate(pictures):
+        source = open_source(data, policy=DecodePolicy(frame=frame))
+        assert source.size == (picture.height, picture.width)
+        assert read_rgb(source.decode())[9, 9].argmax() == 2 * frame
+    with pytest.raises(MediaError, match="but the image has 2 frames, numbered from 0"):
+        open_source(data, policy=DecodePolicy(frame=2))
+    with pytest.raises(MediaTooLarge, match=r"the image has 2 frames, more than the limit of 1 \(Limits.frames\)"):
+        open_source(data, limits=Limits(frames=1))
 
 
 def test_one_frame():

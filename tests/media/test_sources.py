@@ -148,7 +148,7 @@ def message(item):
     return str(caught.value)
 
 
-NO_PATH = "is no path of a file that exists, and no URL"
+NO_PATH = "is neither the path of a file nor a URL"
 NOT_READ = f"not an image of a format that is read ({', '.join(FORMATS)})"
 DAMAGED = "the {} data are truncated or corrupt"
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"

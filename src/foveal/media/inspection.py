@@ -42,10 +42,12 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     bits : int
         Of a channel as it is stored, or of a palette's index.
     orientation : int
-        1 to 8, as EXIF counts: what the policy applies. 1 for Pillow images and arrays, which are taken as they are.
+        1 to 8, as EXIF counts: what the policy applies. 1 for Pillow images and arrays, which are taken as they are,
+        and for TIFF, which Pillow turns while it loads it, whatever the policy: ``stored`` is its size then.
     frames : int or None
         Frames of an animation, pages, or pictures of a multi-picture file. None where that is not known without
-        walking through much of a file, or through a Pillow image.
+        walking through much of a file, or through a Pillow image: a GIF of 32 MiB or of very many blocks, a TIFF of
+        4,096 pages.
     has_alpha : bool
         Whether pixels may be transparent: an alpha channel, or a transparent colour.
     bytes : int or None

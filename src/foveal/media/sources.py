@@ -316,7 +316,7 @@ def _may_be_named(path: str) -> bool:
 
 
 def _no_path(path: str) -> MediaError:
-    return MediaError(f"a str of {len(path)} characters is no path of a file that exists, and no URL")
+    return MediaError(f"a str of {len(path)} characters is neither the path of a file nor a URL")
 
 
 def _shown(path: str) -> str:
