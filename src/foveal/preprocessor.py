@@ -271,7 +271,8 @@ class Preprocessor:
             Range of the values of floating-point arrays, (0, 1) or (0, 255).
         on_error : {"raise", "return"}
             What becomes of an image that cannot be read or that the model refuses: the call fails, or the image is
-            left out and its error is in ``errors`` of the result, by the image's index.
+            left out and its error is in ``errors`` of the result, by the image's index. The first error is raised where
+            no image is left; what is wrong with the call, or with all images together, is raised all the same.
         **overrides
             Fields of the model's image processor for this call only.
 
