@@ -339,9 +339,9 @@ def test_a_heif_of_several_pictures():
     data = io.BytesIO()
     file.save(data)
     assert inspect(data).frames == 2
-    for frame, picture in enumerate(pictures):
+    for frame, size in enumerate([(48, 64), (32, 80)]):
         source = open_source(data, policy=DecodePolicy(frame=frame))
-        assert source.size == (picture.height, picture.width)
+        assert source.size == size
         assert read_rgb(source.decode())[9, 9].argmax() == 2 * frame
     with pytest.raises(MediaError, match="but the image has 2 frames, numbered from 0"):
         open_source(data, policy=DecodePolicy(frame=2))

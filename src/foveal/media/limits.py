@@ -54,8 +54,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Longer edge by shorter edge: 4,096, and 1,048,576 for batches. Models have rules of their own; this one bounds
         what a strip of one pixel becomes where a model scales the shorter edge.
     frames : int
-        Of an animation whose header says how many it has, which is so of PNG, WebP, AVIF and HEIF, and where any format is
-        asked for another frame than the first by a policy's ``frame``, the number of that frame: 4,096. Of a GIF, a
+        Of an animation whose header says how many it has, which is so of PNG, WebP, AVIF and HEIF, and where any format
+        is asked for another frame than the first by a policy's ``frame``, the number of that frame: 4,096. Of a GIF, a
         TIFF or a multi-picture JPEG the first frame is read whatever their number, which their headers do not say.
 
     Raises

@@ -53,7 +53,7 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         255/65535 of the value, rounded. Of colours Pillow decodes the upper 8 bits; of floating-point images there is
         only ``clip``.
     frame : int
-        Of an animation, or of a file of several pages, from 0.
+        Of an animation, or of a file of several pages or pictures, from 0. Of a HEIF, 0 is its primary picture.
     truncated : {"refuse", "accept"}
         Whether an image whose file ends early is an error, or has grey (JPEG) or black rows where none were read, as
         with ``PIL.ImageFile.LOAD_TRUNCATED_IMAGES``. A process that sets that flag accepts them in any case.
