@@ -501,7 +501,7 @@ def test_run_without_a_file_shows_the_tensors(image):
         "pixel_values  float32  (1, 3, 336, 336)  1.3 MiB",
     ]
     assert lines[3].startswith("1 image, 576 feature tokens, ")
-    assert lines[4:] == ["not written: no -o FILE"]
+    assert lines[4:] == ["not written: no -o"]
 
 
 def test_run_refuses(image, tmp_path):

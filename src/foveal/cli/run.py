@@ -76,4 +76,4 @@ def run(
     count = sum(plan.features for plan in features.plans)
     pictures = "1 image" if len(images) == 1 else f"{len(images)} images"
     typer.echo(f"\n{pictures}, {count} feature tokens, {milliseconds:.0f} ms with decoding and loading the kernels")
-    typer.echo("not written: no -o FILE" if output is None else f"written to {output}")
+    typer.echo("not written: no -o" if output is None else f"written to {output}")
