@@ -9,9 +9,11 @@ from PIL import Image
 
 import foveal
 from foveal.backends import BACKENDS, ServerInfo, assemble
-from foveal.backends.messages import messages
+from foveal.backends.messages import messages, recognized
 from foveal.backends.shm import namespace_id
 from foveal.errors import ImageSizeError, OptionError, RequestError
+from foveal.grpc.check import problems
+from foveal.grpc.decode import decode
 from foveal.media.sources import Source
 from foveal.spec import find
 
@@ -250,3 +252,21 @@ def test_engines_that_read_no_shared_memory(backend, made):
     info = ServerInfo(shm_namespace=namespace_id())
     with pytest.raises(RequestError, match=f"^{backend} reads no shared memory$"):
         assemble(processed(made("qwen2_5_vl"), [png(pictures(1)[0])]), backend, info, transport="shm")
+
+
+# ---- as a careful receiver sees it
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang", "tokenspeed", "trtllm"])
+@pytest.mark.parametrize("name", plain.VLLM)
+def test_nothing_that_a_receiver_would_not_notice_is_wrong(name, backend, made):
+    if backend == "sglang" and name not in plain.SGLANG:
+        return
+    images = [png(array) for array in pictures(3, name in plain.ONE_SIZE)]
+    ready = processed(made(name), images)
+    for normalizes in (False, True):
+        info = ServerInfo(encoder_dtype="bfloat16", device_normalize=normalizes)
+        request = assemble(ready, backend, info)
+        bytes_expected = normalizes and backend == "vllm" and plain.VLLM[name].device_normalize
+        assert problems(decode(request.serialized, backend=backend), device_normalize=bytes_expected) == []
+        assert recognized(request.serialized) == [backend]

@@ -9,36 +9,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors
+from commands import fail, invoke, succeed
 from PIL import Image
 from safetensors.numpy import load_file
 from serving import Threaded, response
-from typer.testing import CliRunner
 
 import foveal
-from foveal.cli import app
 from foveal.spec import find
 
 PHOTO = Path(foveal.__file__).parent / "data" / "raccoon.jpg"
 COMMANDS = ["demo", "models", "inspect", "plan", "show", "run", "warmup", "doctor"]
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def succeed(*words):
-    result = invoke(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*words):
-    """Return the one line of stderr of a command that refuses its input."""
-    result = invoke(*words)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    return line
 
 
 @pytest.fixture

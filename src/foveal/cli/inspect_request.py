@@ -26,25 +26,17 @@ def inspect_request(
     json: Json = False,
 ) -> None:
     """Show what is in a request, and what a careful engine would refuse of it; exits with 1 if there is anything."""
-    from foveal.backends import BACKENDS
+    from foveal.backends.messages import recognized
     from foveal.grpc.check import problems
-    from foveal.grpc.decode import Decoded, decode
+    from foveal.grpc.decode import decode
     from foveal.grpc.describe import describe
 
     data = file.read_bytes()
-    candidates = BACKENDS if backend is None else (backend,)
-    found: list[tuple[list[str], Decoded]] = []
-    reasons: list[str] = []
-    for name in candidates:
-        try:
-            decoded = decode(data, backend=name, shm="keep")
-        except RequestError as error:
-            reasons.append(str(error))
-        else:
-            found.append((problems(decoded, device_normalize=device_normalize), decoded))
-    if not found:
-        raise RequestError(f"{shown(file)}: {reasons[0] if backend else 'not a request of any backend'}")
-    wrong, decoded = min(found, key=lambda pair: len(pair[0]))
+    candidates = recognized(data) if backend is None else [backend]
+    if not candidates:
+        raise RequestError(f"{shown(file)}: not a request of any backend")
+    decoded = decode(data, backend=candidates[0], shm="keep")
+    wrong = problems(decoded, device_normalize=device_normalize)
     described = describe(decoded)
     if json:
         print_json({**described, "bytes": len(data), "problems": wrong})

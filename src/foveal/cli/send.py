@@ -27,8 +27,7 @@ def send(
     target: Annotated[
         str,
         typer.Argument(
-            help="Where the worker listens, as HOST:PORT; or loopback, for a worker that checks and shows what it gets, "
-            "and runs no model.",
+            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets and runs no model.",
             metavar="TARGET",
         ),
     ],
