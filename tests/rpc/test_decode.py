@@ -1,3 +1,4 @@
+import json
 import os
 import secrets
 import sys
@@ -12,9 +13,11 @@ from handmade import PAD, RIGHT, fill_vllm, put, values
 from smg_grpc_servicer import mm_shm
 from smg_grpc_servicer.vllm import mm_keys
 
-from foveal.backends.messages import common, messages
+from foveal.backends.messages import BACKENDS, common, messages
 from foveal.errors import OptionError, RequestError
+from foveal.grpc.check import problems
 from foveal.grpc.decode import Field, decode
+from foveal.grpc.describe import describe
 
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.uint8, np.int64, np.uint32)
 WITH_TENSORS = [name for name in RIGHT if not name.startswith(("trtllm", "text"))]
@@ -299,6 +302,28 @@ def test_wrong_arguments(request_, options, text):
 
 def test_the_backend_may_be_named():
     assert decode(handmade.qwen(), backend="vllm").backend == "vllm"
+
+
+@pytest.mark.parametrize("name", list(RIGHT))
+def test_bytes_that_are_damaged(name):
+    """Whatever the bytes are, they are a request of each backend, or there is a reason why not."""
+    data = RIGHT[name]().SerializeToString()
+    random = np.random.default_rng(0)
+    texts, read = [], 0
+    for _ in range(200):
+        damaged = bytearray(data)
+        for place in random.integers(0, len(data), random.integers(1, 4)):
+            damaged[place] = random.integers(0, 256)
+        for backend in BACKENDS:
+            try:
+                decoded = decode(damaged, backend=backend, shm="refuse")
+            except RequestError as error:
+                texts.append(str(error))
+            else:
+                texts += problems(decoded)
+                read += bool(json.dumps(describe(decoded)))
+    assert 0 < read < 200 * len(BACKENDS)
+    assert [text for text in texts if not text.isprintable()] == []
 
 
 # ---- what a receiver refuses

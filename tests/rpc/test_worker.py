@@ -22,7 +22,7 @@ from foveal.backends.shm import namespace_id
 from foveal.errors import OptionError
 from foveal.grpc.check import problems
 from foveal.grpc.decode import decode
-from foveal.grpc.worker import WHAT_IT_IS, Finished, Worker, answer
+from foveal.grpc.worker import WHAT_IT_IS, Ended, Worker, answer
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 OF_BACKEND = {"vllm": "qwen", "sglang": "sglang_qwen", "trtllm": "trtllm", "tokenspeed": "tokenspeed_qwen"}
@@ -34,12 +34,11 @@ LONG = 30
 async def running(backend, **options):
     """A worker, a channel to it, and what it reported."""
     received, finished = [], []
+    worker = Worker(backend, on_request=received.append, on_finish=finished.append, **options)
     async with asyncio.timeout(LONG):
-        async with Worker(backend, on_request=received.append, on_finish=finished.append, **options) as worker:
-            async with grpc.aio.insecure_channel(worker.address, options=OPTIONS) as channel:
-                yield worker, channel, received, finished
-        assert worker.active == 0
-        assert len(asyncio.all_tasks()) == 1
+        async with worker, grpc.aio.insecure_channel(worker.address, options=OPTIONS) as channel:
+            yield worker, channel, received, finished
+        await until(lambda: not worker.active and len(asyncio.all_tasks()) == 1)
 
 
 def rpc(channel, backend, name, stream=False):
@@ -53,13 +52,16 @@ def rpc(channel, backend, name, stream=False):
 
 
 def generate(channel, request):
-    backend = decode(request, shm="refuse").backend if not isinstance(request, tuple) else request[0]
-    return rpc(channel, backend, "Generate", stream=True)(request)
+    return rpc(channel, decode(request).backend, "Generate", stream=True)(request)
 
 
 async def until(condition):
-    while not condition():  # noqa: ASYNC110
+    while not condition():
         await asyncio.sleep(0.01)
+
+
+async def next_of(call):
+    return await anext(aiter(call))
 
 
 def ids_of(complete):
@@ -95,7 +97,7 @@ def test_answers(name):
     assert {each.chunk.prompt_tokens for each in chunks} == {last.complete.prompt_tokens} == {len(decoded.input_ids)}
     assert last.complete.completion_tokens == len(expected)
     assert {getattr(each, "request_id", "r") for each in (*chunks, last)} == {"r"}
-    assert finished == [Finished("r", "stop", len(expected))]
+    assert finished == [Ended("r", "stop", len(expected))]
 
 
 def test_an_answer_is_what_was_counted():
@@ -181,7 +183,7 @@ def test_wrong_requests_are_refused(backend):
     if received.decoded is not None:
         assert list(received.problems) == problems(decode(request))
     assert details.startswith(received.problems[0])
-    assert finished == [Finished("r", "refused", 0)]
+    assert finished == [Ended("r", "refused", 0)]
 
 
 def test_what_cannot_be_decoded_is_refused():
@@ -192,8 +194,8 @@ def test_what_cannot_be_decoded_is_refused():
         async with running("vllm") as (_, channel, received, _):
             assert await refusal(channel, "vllm", request) == (
                 grpc.StatusCode.INVALID_ARGUMENT,
-                "mm_inputs.pixel_values has the dtype 'float64'; it must be float32, bfloat16, float16, uint8, int64 or "
-                "uint32",
+                "mm_inputs.pixel_values has the dtype 'float64'; it must be float32, bfloat16, float16, uint8, int64 "
+                "or uint32",
             )
             assert [each.decoded for each in received] == [None]
             return [response async for response in generate(channel, handmade.llava())]
@@ -288,13 +290,13 @@ def test_a_client_that_cancels_before_the_first_token():
     async def main():
         async with running("vllm", delay=LONG) as (_, channel, received, finished):
             call = generate(channel, long_request())
-            waiting = asyncio.ensure_future(call.read())
+            waiting = asyncio.ensure_future(next_of(call))
             await until(lambda: received)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
             await until(lambda: finished)
-            assert finished == [Finished("r", "cancelled", 0)]
+            assert finished == [Ended("r", "cancelled", 0)]
 
     asyncio.run(main())
 
@@ -304,9 +306,9 @@ def test_a_deadline():
         async with running("vllm", delay=LONG) as (_, channel, _, finished):
             call = rpc(channel, "vllm", "Generate", stream=True)(long_request(), timeout=0.3)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await call.read()
+                await next_of(call)
             await until(lambda: finished)
-            assert finished == [Finished("r", "cancelled", 0)]
+            assert finished == [Ended("r", "cancelled", 0)]
             return caught.value.code()
 
     assert asyncio.run(main()) is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -321,7 +323,7 @@ def test_abort(backend):
         async with running(backend, tokens=10_000, delay=0.005) as (_, channel, _, finished):
             abort = rpc(channel, backend, "Abort")
             call = generate(channel, request)
-            await call.read()
+            await next_of(call)
             fields = {"request_ids": ["other", "r"]} if backend == "vllm" else {"request_id": "r"}
             answered = await abort(pb2.AbortRequest(**fields))
             assert getattr(answered, "success", True)
@@ -343,7 +345,7 @@ def test_abort_of_requests_with_one_id():
             other = generate(channel, long_request("other"))
             await until(lambda: len(received) == 4)
             await rpc(channel, "vllm", "Abort")(messages("vllm").pb2.AbortRequest(request_ids=["r"]))
-            assert [(await call.read()).complete.finish_reason for call in calls] == ["abort"] * 3
+            assert [(await next_of(call)).complete.finish_reason for call in calls] == ["abort"] * 3
             await until(lambda: worker.active == 1)
             other.cancel()
             await until(lambda: not worker.active)
@@ -355,7 +357,7 @@ def test_a_worker_that_stops():
     async def main():
         async with running("vllm", tokens=10_000, delay=0.005) as (worker, channel, _, finished):
             call = generate(channel, long_request())
-            await call.read()
+            await next_of(call)
             await worker.stop(None)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 async for _ in call:
@@ -370,7 +372,7 @@ def test_a_worker_that_waits_for_the_last_request():
     async def main():
         async with running("vllm", tokens=20, delay=0.01) as (worker, channel, _, finished):
             call = generate(channel, long_request())
-            await call.read()
+            await next_of(call)
             stopping = asyncio.ensure_future(worker.stop(LONG))
             responses = [response async for response in call]
             await asyncio.gather(stopping, worker.wait())
@@ -516,21 +518,10 @@ def test_a_worker_that_never_started_can_be_stopped():
 # ---- the command
 
 
-COMMAND = """
-import typer
-from foveal.cli.common import Command, Commands
-from foveal.cli.worker import worker
-app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, add_completion=False)
-app.callback()(lambda: None)
-app.command(cls=Command)(worker)
-app()
-"""
-
-
 @asynccontextmanager
 async def command(*words):
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", COMMAND, "worker", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *(sys.executable, "-m", "foveal", "worker", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         async with asyncio.timeout(LONG):
@@ -560,14 +551,13 @@ def test_the_command_prints_requests_until_it_is_interrupted(number):
     assert ids_of(responses[-1].complete) == [15, 2, 6, 2]
     assert (status, errors) == (0, "")
     assert printed.splitlines()[0] == f"This is {WHAT_IT_IS}. Interrupt it to stop."
-    cells = [line.split() for line in printed.splitlines()]
-    assert ["item", "tensor", "dtype", "shape", "bytes", "range", "feature", "tokens", "hash"] in cells
-    row = "mm_inputs 0 pixel_values bfloat16 (3, 3, 4, 4) 288 B 1..9 6 IMAGE0IMAGE0".split()
-    assert row in cells
-    assert "request r: stop after 4 tokens" in printed
-    assert "request r: 722 B, refused" not in printed.splitlines()
-    assert any(line.startswith("  mm_inputs.pixel_values is uint8, but") for line in printed.splitlines())
-    assert "request r: refused after 0 tokens" in printed
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "item tensor dtype shape bytes range feature tokens hash" in lines
+    assert "mm_inputs 0 pixel_values bfloat16 (3, 3, 4, 4) 288 B 1..9 6 IMAGE0IMAGE0" in lines
+    assert "15 prompt tokens, 2 items" in lines
+    assert "request r: stop after 4 tokens" in lines
+    assert any(line.startswith("mm_inputs.pixel_values is uint8, but the engine does not normalize") for line in lines)
+    assert "request r: refused after 0 tokens" in lines
 
 
 def test_the_command_prints_lines_of_json():
@@ -575,7 +565,7 @@ def test_the_command_prints_lines_of_json():
         async with command("--backend", "trtllm", "--json") as process:
             first = json.loads(await process.stdout.readline())
             async with grpc.aio.insecure_channel(first["address"]) as channel:
-                await rpc(channel, "trtllm", "Generate", stream=True)(handmade.trtllm(image_bytes())).read()
+                assert [response async for response in generate(channel, handmade.trtllm(image_bytes()))]
                 await refusal(channel, "trtllm", handmade.trtllm(b"<html>"))
             process.terminate()
             printed, _ = await process.communicate()
@@ -588,7 +578,7 @@ def test_the_command_prints_lines_of_json():
     ends = [line for line in lines if line["event"] == "finished"]
     assert [len(line["problems"]) for line in requests] == [0, 1]
     assert requests[0]["items"][0]["format"] == "PNG"
-    assert [line["outcome"] for line in ends][-1] == "refused"
+    assert [line["outcome"] for line in ends] == ["stop", "refused"]
 
 
 def test_the_command_ends_requests_in_progress():
@@ -616,7 +606,7 @@ def test_the_command_ends_requests_in_progress():
 )
 def test_wrong_options_of_the_command(words, text):
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, "worker", *words], capture_output=True, text=True, timeout=LONG, check=False
+        [sys.executable, "-m", "foveal", "worker", *words], capture_output=True, text=True, timeout=LONG, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
@@ -641,7 +631,7 @@ asyncio.run(main())
                 address = (await process.stdout.readline()).decode().strip()
                 async with grpc.aio.insecure_channel(address) as channel:
                     call = generate(channel, handmade.llava())
-                    await call.read()
+                    await next_of(call)
                     process.kill()
                     with pytest.raises(grpc.aio.AioRpcError) as caught:
                         async for _ in call:

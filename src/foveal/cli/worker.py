@@ -12,7 +12,7 @@ from foveal.cli.common import Json, bytes_text, print_table, shape_text
 from foveal.spec.values import one_line
 
 if TYPE_CHECKING:
-    from foveal.grpc.worker import Finished, Received, Worker
+    from foveal.grpc.worker import Ended, Received, Worker
 
 __all__ = ["print_request", "worker"]
 
@@ -97,11 +97,11 @@ def _print_received_json(received: "Received") -> None:
     _print_line("request", **held | fields)
 
 
-def _print_finished(finished: "Finished") -> None:
+def _print_finished(finished: "Ended") -> None:
     typer.echo(f"request {one_line(finished.request_id, 80)}: {finished.outcome} after {finished.tokens} tokens")
 
 
-def _print_finished_json(finished: "Finished") -> None:
+def _print_finished_json(finished: "Ended") -> None:
     _print_line("finished", **finished._asdict())
 
 

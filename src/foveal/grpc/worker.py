@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
         raise
     raise OptionError("a worker needs more packages: pip install 'foveal[grpc]'") from None
 
-__all__ = ["WHAT_IT_IS", "Finished", "Received", "Worker", "answer"]
+__all__ = ["WHAT_IT_IS", "Ended", "Received", "Worker", "answer"]
 
 WHAT_IT_IS = "a loopback worker of Foveal that checks and reports requests and runs no model"
 MODEL = "foveal-loopback"
@@ -64,7 +64,7 @@ class Received(NamedTuple):
     problems: tuple[str, ...]
 
 
-class Finished(NamedTuple):
+class Ended(NamedTuple):
     """How a request ended.
 
     Attributes
@@ -129,7 +129,7 @@ class Worker:
     on_request : callable, optional
         Called with `Received` when a request was checked.
     on_finish : callable, optional
-        Called with `Finished` when it ended.
+        Called with `Ended` when it ended.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Worker:
         tokens: int | None = None,
         delay: float = 0.0,
         on_request: Callable[[Received], object] | None = None,
-        on_finish: Callable[[Finished], object] | None = None,
+        on_finish: Callable[[Ended], object] | None = None,
     ) -> None:
         self._messages: Messages = messages(backend)
         self.backend: Backend = self._messages.backend
@@ -252,7 +252,7 @@ class Worker:
             if not events:
                 self._running.pop(request.request_id, None)
             if self._on_finish is not None:
-                self._on_finish(Finished(request.request_id, progress.outcome, progress.tokens))
+                self._on_finish(Ended(request.request_id, progress.outcome, progress.tokens))
 
     async def _serve(self, request: Any, context: Any, aborted: asyncio.Event, progress: "_Progress") -> None:
         received = await asyncio.to_thread(self._received, request)
