@@ -29,7 +29,7 @@ from foveal.run.tables import (
     pack_axis,
     weight_bytes,
 )
-from foveal.run.transparency import composited
+from foveal.run.transparency import composited, pieces
 from foveal.types import DTYPES, Box
 from foveal_kernels import target
 from foveal_kernels import view as kernels
@@ -368,8 +368,27 @@ def run_view(
     The memory must hold the image's part of the primary tensor; nothing outside the rows' elements is written.
     """
     stop = view.canvas.height if stop is None else stop
-    if pixels.backdrop.after_resize:
-        view, pixels = composited(view, pixels, start, stop, partial(_draw_bytes, reference))
+    if pixels.backdrop.after_resize and pixels.alpha is not None:
+        multiple = max(view.pack.block * view.pack.merge, 1)
+        for first, end in pieces(start, stop, view.canvas.width, multiple):
+            part, resized = composited(view, pixels, first, end, partial(_draw_bytes, reference))
+            _write_rows(part, reference, normalization, resized, dtype, address, first, end, digits)
+        return
+    _write_rows(view, reference, normalization, pixels, dtype, address, start, stop, digits)
+
+
+def _write_rows(
+    view: View,
+    reference: str,
+    normalization: Normalization,
+    pixels: Pixels,
+    dtype: str,
+    address: int,
+    start: int,
+    stop: int,
+    digits: int | None,
+) -> None:
+    """Write canvas rows of a view whose pixels need nothing before the resize."""
     if view.method == "fixed_taps":
         run_fixed_taps(view, reference, normalization, pixels, dtype, address, start, stop)
         return
