@@ -21,6 +21,7 @@ from foveal.errors import (
     UnsupportedFormat,
     WorkerError,
 )
+from foveal.image_cache import ImageCache
 from foveal.media.inspection import Inspection, inspect
 from foveal.media.limits import Limits
 from foveal.media.policy import DecodePolicy
@@ -42,6 +43,7 @@ __all__ = [
     "FetchSettings",
     "FovealError",
     "HostNotAllowed",
+    "ImageCache",
     "ImageSizeError",
     "Inspection",
     "Intermediate",

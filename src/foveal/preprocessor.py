@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 import numpy.typing as npt
 
 from foveal.errors import FovealError, OptionError
+from foveal.image_cache import ImageCache
 from foveal.intermediate import Intermediate, make_intermediate
 from foveal.media.limits import Limits, checked_limits
 from foveal.media.policy import DecodePolicy, decode_policy
@@ -21,6 +22,7 @@ from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
 from foveal.request import Item, by_sample, decoded, fetched, fetched_async, open_items
 from foveal.spec import Checkpoint, Spec, load, match, plain_layer, read_checkpoint, resolve
+from foveal.timings import stage, timed
 from foveal.tokens import Encode
 from foveal.types import PRIMARY_DTYPES, dtype_name
 
@@ -232,7 +234,8 @@ class Preprocessor:
             )
             return planned
         if width is None:
-            return self._batch(*self._items(images, input_data_format, value_range))
+            flat_list = self.spec.image.batch.flat_list
+            return self._batch(*self._items(by_sample(images, flat_list), input_data_format, value_range))
         try:
             return self._plan(index(images), index(width))
         except TypeError:
@@ -299,16 +302,22 @@ class Preprocessor:
             raise OptionError("on_error must be 'raise' or 'return'")
         failed: dict[int, FovealError] | None = {} if on_error == "return" else None
         name = _primary_dtype(dtype, self.dtype)
-        samples, items = self._items(images, input_data_format, value_range, failed, name)
-        from foveal.run.execute import run_batch  # imports Numba, which plans do not need
+        grouped = by_sample(images, self.spec.image.batch.flat_list)
+        with timed("preprocess", sum(map(len, grouped))):
+            samples, items = self._items(grouped, input_data_format, value_range, failed, name)
+            from foveal.run.execute import run_batch  # imports Numba, which plans do not need
 
-        load = [item.pixels for item in items]
-        if failed is not None:
-            left = decoded(items, failed, threads)
-            items, load = [one.item for one in left], [one.pixels for one in left]
-        batch = self._batch(samples, items, failed)
-        primary = run_batch(batch, self.normalization, load, name, out, threads)
-        return Features({batch.primary: primary, **batch_tensors(self.spec, batch)}, batch, failed or {})
+            with stage("apply_hf_processor"):
+                load = [item.pixels for item in items]
+                if failed is not None:
+                    with stage("decode"):
+                        left = decoded(items, failed, threads)
+                    items, load = [one.item for one in left], [one.pixels for one in left]
+                batch = self._batch(samples, items, failed)
+                primary = run_batch(batch, self.normalization, load, name, out, threads)
+                with stage("small_tensors"):
+                    others = batch_tensors(self.spec, batch)
+        return Features({batch.primary: primary, **others}, batch, failed or {})
 
     def process(
         self,
@@ -317,6 +326,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        cache: ImageCache | None = None,
         **overrides: Any,
     ) -> Intermediate:
         """Prepare a prompt and its images for a backend that is chosen later. No pixel is decoded.
@@ -336,6 +346,8 @@ class Preprocessor:
         encode : callable, optional
             The model's tokenizer, from text to ids: special tokens in the text recognized and none added. Needed only
             where the spec lacks ids.
+        cache : ImageCache, optional
+            Where `foveal.assemble` looks for images that were prepared before, and keeps others. None by default.
         **overrides
             Fields of the model's image processor for this request only.
 
@@ -359,8 +371,11 @@ class Preprocessor:
             If an override or the policy is unknown, or the model's spec does not say what an image becomes in a prompt.
         """
         chosen = self._changed(policy, overrides)
-        samples = fetched(chosen._prompt_images(images), chosen.limits)
-        return chosen._intermediate(input_ids, samples, encode)
+        grouped = chosen._prompt_images(images)
+        with timed("process", sum(map(len, grouped))):
+            with stage("fetch"):
+                samples = fetched(grouped, chosen.limits)
+            return chosen._intermediate(input_ids, samples, encode, cache)
 
     async def process_async(
         self,
@@ -370,22 +385,26 @@ class Preprocessor:
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
         fetcher: "Fetcher | None" = None,
+        cache: ImageCache | None = None,
         **overrides: Any,
     ) -> Intermediate:
         """Do what `process` does, while the event loop goes on: waiting in it, computing on a thread.
 
         Parameters
         ----------
-        input_ids, images, policy, encode, **overrides
+        input_ids, images, policy, encode, cache, **overrides
             As for `process`, which see for errors too.
         fetcher : foveal.media.fetch.Fetcher, optional
             Whose settings and connections are used for URLs; one of this call if not given.
         """
         chosen = self._changed(policy, overrides)
-        samples = await fetched_async(chosen._prompt_images(images), chosen.limits, fetcher)
-        from asyncio import to_thread
+        grouped = chosen._prompt_images(images)
+        with timed("process", sum(map(len, grouped))):
+            with stage("fetch"):
+                samples = await fetched_async(grouped, chosen.limits, fetcher)
+            from asyncio import to_thread
 
-        return await to_thread(chosen._intermediate, input_ids, samples, encode)
+            return await to_thread(chosen._intermediate, input_ids, samples, encode, cache)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -416,18 +435,20 @@ class Preprocessor:
 
     def _items(
         self,
-        images: object,
+        grouped: Sequence[Sequence[object]],
         input_data_format: str | None,
         value_range: Sequence[float] | None,
         failed: dict[int, FovealError] | None = None,
         dtype: str | None = None,
     ) -> tuple[list[list[object]], list[Item]]:
-        samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, failed)
+        with stage("fetch"):
+            samples = fetched(grouped, self.limits, failed)
         options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
         return samples, self._opened(samples, dtype=dtype, failed=failed, **options)
 
     def _opened(self, samples: Sequence[Sequence[object]], **options: Any) -> list[Item]:
-        return open_items(samples, self._plan, limits=self.limits, policy=self.policy, spec=self.spec, **options)
+        with stage("apply_hf_processor"), stage("plan"):
+            return open_items(samples, self._plan, limits=self.limits, policy=self.policy, spec=self.spec, **options)
 
     def _prompt_images(self, images: object) -> list[list[object]]:
         """Return the images of one prompt by sample, as the reference takes a list."""
@@ -443,9 +464,13 @@ class Preprocessor:
         return by_sample(images, self.spec.image.batch.flat_list)
 
     def _intermediate(
-        self, input_ids: npt.ArrayLike, samples: Sequence[Sequence[object]], encode: Encode | None
+        self,
+        input_ids: npt.ArrayLike,
+        samples: Sequence[Sequence[object]],
+        encode: Encode | None,
+        cache: ImageCache | None,
     ) -> Intermediate:
-        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode)
+        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode, cache)
 
     def _batch(
         self,

@@ -22,6 +22,7 @@ from foveal.plan.plan import Plan
 from foveal.plan.views import Sample
 from foveal.run.schedule import run_all, thread_count
 from foveal.spec import Spec
+from foveal.timings import stage
 from foveal.types import PRIMARY_DTYPES
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class Item:
     def identity(self) -> str:
         """Identity of what the encoder gets, made when it is first asked for; see the function of that name."""
         if "identity" not in self._kept:
-            self._kept["identity"] = self.identify()
+            with stage("get_mm_hashes"):
+                self._kept["identity"] = self.identify()
         return self._kept["identity"]
 
     def identify(self, client_id: str | None = None, salt: bytes = b"") -> str:

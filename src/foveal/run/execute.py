@@ -30,6 +30,7 @@ from foveal.run.tables import (
     weight_bytes,
 )
 from foveal.run.transparency import composited, pieces
+from foveal.timings import Stage, bound_stage
 from foveal.types import DTYPES, Box
 from foveal_kernels import target
 from foveal_kernels import view as kernels
@@ -65,6 +66,7 @@ def run_batch(
     dtype: str,
     out: npt.NDArray[Any] | None = None,
     threads: int | None = None,
+    ready: Sequence[npt.NDArray[Any] | None] | None = None,
 ) -> npt.NDArray[Any]:
     """Decode the images of a batch and write their primary tensor.
 
@@ -80,6 +82,8 @@ def run_batch(
         C-contiguous array of the batch's shape and the dtype, to be written instead of a new one.
     threads : int, optional
         Threads to use at most; all that are available by default.
+    ready : sequence of ndarray or None, optional
+        The part of each image that was computed before; such an image is not decoded.
 
     Returns
     -------
@@ -94,8 +98,12 @@ def run_batch(
     count = thread_count(threads)
     result = _allocated(batch.shape, dtype) if out is None else _checked(out, batch.shape, dtype)
     _zero_padding(batch, result)
-    images = enumerate(zip(batch.plans, load, batch.offsets, strict=True))
-    jobs = [_Image(position, *image, result, out is not None, normalization, dtype) for position, image in images]
+    common = (result, out is not None, normalization, dtype, bound_stage())
+    images = zip(batch.plans, load, batch.offsets, ready or [None] * len(load), strict=True)
+    jobs = [
+        _Image(position, plan, loader, offset, *common) if part is None else _Copy(part, offset, result, common[-1])
+        for position, (plan, loader, offset, part) in enumerate(images)
+    ]
     if count == 1 or len(jobs) >= count:
         run_all([job.run for job in jobs], count)
         return result
@@ -135,10 +143,12 @@ class _Image(NamedTuple):
     foreign: bool
     normalization: Normalization
     dtype: str
+    measured: Stage
 
     def decode(self) -> dict[str, Pixels]:
         """Decode, and check that the picture is as large as its header said and lies beside a caller's ``out``."""
-        pixels = self.load()
+        with self.measured("decode"):
+            pixels = self.load()
         if (pixels.height, pixels.width) != (self.plan.height, self.plan.width):
             raise MediaError(
                 f"image {self.position}: decoded to {pixels.height}x{pixels.width} (height x width), "
@@ -166,10 +176,19 @@ class _Image(NamedTuple):
         if step == len(stages):
             return [task for view in self.plan.views for task in self._banded(view, pictures, threads, self._write)]
         stage = stages[step]
-        picture = aligned_empty((*stage.canvas, 3), np.dtype(np.uint8))
+        picture = self._picture(stage)
         tasks = self._banded(stage, pictures, threads, partial(self._draw, picture))
         pictures[stage.name] = array_pixels(picture)
         return tasks
+
+    def _picture(self, stage: View) -> npt.NDArray[np.uint8]:
+        """Return memory for a stage: in the output itself, where only the next stage reads it and views come later."""
+        shape, views = (*stage.canvas, 3), self.plan.views
+        part = self.out.reshape(-1)[self.offset : self.offset + self.plan.elements].view(np.uint8)
+        read_later = stage is not self.plan.stages[0] or any(view.reads == stage.name for view in views)
+        if read_later or part.size < math.prod(shape) or views[0].pack.allotted:
+            return aligned_empty(shape, np.dtype(np.uint8))
+        return part[: math.prod(shape)].reshape(shape)
 
     def _banded(
         self, view: View, pictures: dict[str, Pixels], threads: int, write: Callable[..., None]
@@ -182,10 +201,31 @@ class _Image(NamedTuple):
 
     def _write(self, view: View, pixels: Pixels, start: int, stop: int) -> None:
         address = self.out.ctypes.data + self.offset * self.out.itemsize
-        run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop)
+        with self.measured("resize"):
+            run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop)
 
     def _draw(self, picture: npt.NDArray[np.uint8], view: View, pixels: Pixels, start: int, stop: int) -> None:
-        run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop)
+        with self.measured("resize"):
+            run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop)
+
+
+class _Copy(NamedTuple):
+    """One image of a batch whose part is there already: where to copy it."""
+
+    part: npt.NDArray[Any]
+    offset: int
+    out: npt.NDArray[Any]
+    measured: Stage
+
+    def decode(self) -> dict[str, Pixels]:
+        return {}
+
+    def run(self) -> None:
+        with self.measured("copy"):
+            self.out.reshape(-1)[self.offset : self.offset + self.part.size] = self.part
+
+    def tasks(self, step: int, pictures: dict[str, Pixels], threads: int) -> list[Callable[[], None]]:
+        return [] if step else [self.run]
 
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
