@@ -206,7 +206,10 @@ def set_tensors(message: Any, tensors: Mapping[str, Array], options: Options, nu
 def _entry(entry: Any, array: Array, number: int, field: int) -> Placed:
     """Return an entry of a map whose value is a TensorData that is written in place."""
     tensor = type(entry.value)(shape=array.shape, dtype=array.dtype.name)
-    return Placed(Fill(array.nbytes, copied(array)), [(number, entry), (ENTRY_VALUE, tensor)], field)
+    first = array.flat[0]
+    if (array == first).all():  # a mask of whole tiles: its memory is not needed beside the request's
+        array = np.broadcast_to(first, array.shape)
+    return Placed(Fill(array.size * array.itemsize, copied(array)), [(number, entry), (ENTRY_VALUE, tensor)], field)
 
 
 def set_tensor(message: Any, array: Array, payload: str = "inline") -> None:
