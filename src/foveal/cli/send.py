@@ -87,7 +87,7 @@ async def _answer(
     if target != LOOPBACK:
         answer = await _sent(backend, target, ready, sampling, transport, timeout)
         return {"backend": backend, "target": target, **answer}
-    from foveal.grpc.describe import describe
+    from foveal.grpc.description import describe
     from foveal.grpc.worker import Received, Worker
 
     received: list[Received] = []
