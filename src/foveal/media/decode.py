@@ -20,7 +20,11 @@ from foveal.media.pixels import Pixels
 from foveal.media.policy import DEFAULT, DecodePolicy
 from foveal.types import Size
 
-__all__ = ["decode_array", "decode_encoded", "decode_pillow", "load_pillow"]
+__all__ = ["decode_array", "decode_encoded", "decode_pillow", "has_alpha", "load_pillow"]
+
+_WITH_ALPHA = ("LA", "PA", "RGBA")
+_WITHOUT_ALPHA = ("LAB",)
+"""Whose A is no alpha. Pillow takes one from a byte that is part of no band where it converts them to RGBA."""
 
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 """Modes of 16-bit images, the last one where Pillow has no other for them."""
@@ -174,8 +178,8 @@ def _pixels(image: Image.Image, policy: DecodePolicy) -> Pixels:
 
     Notes
     -----
-    Source: transformers 5.24.0, image_transforms.py, convert_to_rgb: an image has alpha if a band is named A or its
-    info names a transparency; then it goes through RGBA, else to RGB. Grey needs no conversion, it is all three.
+    Source: transformers 5.24.0, image_transforms.py, convert_to_rgb: an image with alpha goes through RGBA, else to
+    RGB. Grey needs no conversion, it is all three.
     """
     if image.mode in _DEEP and policy.depth != "clip":
         return _kept(array_pixels(_scaled(image, policy), policy.backdrop), policy)
@@ -197,7 +201,19 @@ def _is_transparent(image: Image.Image, policy: DecodePolicy) -> bool:
         return image.mode in ("P", "PA")  # Pillow warns of a palette's alpha on the way to RGB
     if image.mode == "RGB" and policy.color_key == "ignore":
         return False
-    return "A" in image.getbands() or image.info.get("transparency") is not None
+    return has_alpha(image)
+
+
+def has_alpha(image: Image.Image) -> bool:
+    """Return whether pixels of an image may be transparent: by its mode, or by what its info says.
+
+    Notes
+    -----
+    Source: vllm 0.33.0, multimodal/image.py. transformers 5.24.0 asks for a band named A, which LAB has too.
+    """
+    if image.mode in _WITH_ALPHA:
+        return True
+    return image.mode not in _WITHOUT_ALPHA and image.info.get("transparency") is not None
 
 
 def _kept(pixels: Pixels, policy: DecodePolicy) -> Pixels:
