@@ -245,8 +245,9 @@ def fetched(
 ) -> list[list[object]]:
     """Return the images with every ``http``, ``https`` and ``file`` URL replaced by the bytes that are there.
 
-    All are fetched together, as `foveal.media.urls.FetchSettings.default` allows it; paths, ``data:`` URLs and all
-    other images are left as they are. A caller's event loop waits; `fetched_async` does not make it.
+    All are fetched together, as `foveal.media.urls.FetchSettings.default` allows it, unless there are too many images;
+    paths, ``data:`` URLs and all other images are left as they are, and looked at only when they are opened. A caller's
+    event loop waits; `fetched_async` does not make it.
 
     Parameters
     ----------
@@ -258,9 +259,9 @@ def fetched(
     MediaError
         If a URL cannot be had; its text starts with the image's index.
     MediaTooLarge
-        If the bodies together are above the limit.
+        If there are too many images, or the bodies together are above the limit.
     """
-    urls = _remote(samples)
+    urls = _remote(samples, limits)
     if not urls:
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
@@ -284,7 +285,7 @@ async def fetched_async(
     fetcher : Fetcher, optional
         Whose settings and connections are used; one of this call if not given.
     """
-    urls = _remote(samples)
+    urls = _remote(samples, limits)
     if not urls:
         return [list(sample) for sample in samples]
     from foveal.media.fetch import Fetcher
@@ -294,8 +295,9 @@ async def fetched_async(
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
 
 
-def _remote(samples: Sequence[Sequence[object]]) -> dict[int, str]:
-    """Return the URLs that are to be fetched, by the index of their image."""
+def _remote(samples: Sequence[Sequence[object]], limits: Limits) -> dict[int, str]:
+    """Return the URLs that are to be fetched, by the index of their image; refuse too many images."""
+    limits.check_images(sum(map(len, samples)))
     images = enumerate(image for sample in samples for image in sample)
     return {place: image for place, image in images if isinstance(image, str) and _is_remote(image)}
 
