@@ -16,6 +16,7 @@ import pytest
 from serving import Names, Site, Threaded, redirect, response
 
 from foveal.errors import CorruptImage, FetchFailed, HostNotAllowed, MediaError, MediaTooLarge, OptionError
+from foveal.media import fetch as module
 from foveal.media import http_client
 from foveal.media.fetch import Fetcher, load_url, load_urls
 from foveal.media.urls import FetchSettings, url_scheme
@@ -473,9 +474,24 @@ def test_compressed_bodies():
         assert fetched({"/": response(body=body, Content_Encoding=encoding)}) == b"cat"
         failed(FetchFailed, "truncated", {"/": response(body=body[:-1], Content_Encoding=encoding)})
         failed(FetchFailed, "corrupt", {"/": response(body=b"cat", Content_Encoding=encoding)})
+        for tail in (b"\0", bytes(1 << 18), body):
+            failed(FetchFailed, "goes on behind its end", {"/": response(body=body + tail, Content_Encoding=encoding)})
     for encoding in ("br", "zstd", "gzip, gzip", "compress"):
         failed(FetchFailed, "was not asked for", {"/": response(body=b"cat", Content_Encoding=encoding)})
     assert fetched({"/": response(body=b"cat", Content_Encoding="identity")}) == b"cat"
+
+
+def test_what_follows_a_compressed_body_in_a_chunk_of_its_own():
+    body = gzip.compress(b"cat")
+    head, *rest = (b"%x\r\n%s\r\n" % (len(part), part) for part in (body, b"tail", b""))
+
+    async def answer(reader, writer):
+        writer.write(response(Transfer_Encoding="chunked", Content_Encoding="gzip") + head)
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.write(b"".join(rest))
+
+    failed(FetchFailed, "goes on behind its end", {"/": answer})
 
 
 def test_a_bomb_does_not_go_off():
@@ -765,6 +781,26 @@ def test_callers_inside_of_a_loop():
                 load_url(site.url(), MANY, local(allowed_domains=("",)))
 
         asyncio.run(main())
+
+
+def test_bodies_are_never_shown():
+    """``asyncio.run`` asks for the repr of its task, and so for that of the result."""
+    asked = []
+
+    class Body(bytes):
+        def __repr__(self):
+            asked.append(self)
+            return "body"
+
+    async def load():
+        return [Body(b"cat")]
+
+    async def inside():
+        return module._run(load)
+
+    assert module._run(load) == [b"cat"]
+    assert not asked
+    assert asyncio.run(inside()) == [b"cat"]  # its own task has them as a result
 
 
 def test_an_interrupt_inside_of_a_loop_ends_the_call(monkeypatch):

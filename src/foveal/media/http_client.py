@@ -375,9 +375,12 @@ class _Decoder:
         if self._inflate is None:
             return chunk
         try:
-            return self._inflate.decompress(chunk, room)
+            data = self._inflate.decompress(chunk, room)
         except zlib.error:
             raise FetchFailed("the compressed body is corrupt") from None
+        if self._inflate.unused_data:  # zlib would copy it with every chunk that follows
+            raise FetchFailed("the compressed body goes on behind its end")
+        return data
 
     def finish(self) -> None:
         """Refuse a body that ended too early."""
