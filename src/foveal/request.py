@@ -11,7 +11,7 @@ import msgspec
 
 from foveal.errors import FovealError, ImageSizeError, MediaError, OptionError
 from foveal.media.digest import framed_digest
-from foveal.media.limits import DECODED_BYTES_A_PIXEL, Limits
+from foveal.media.limits import Limits
 from foveal.media.pixels import Pixels
 from foveal.media.policy import DEFAULT, DecodePolicy
 from foveal.media.sources import Kind, Source, open_source
@@ -233,7 +233,7 @@ def open_items(
             encoded += source.file.size if source.file else 0
             if encoded > limits.encoded_bytes:
                 _named(index, partial(limits.check_encoded, encoded))
-            decoded += DECODED_BYTES_A_PIXEL * source.size.height * source.size.width
+            decoded += source.bytes_a_pixel * source.size.height * source.size.width
             if decoded > limits.decoded_bytes:
                 _named(index, partial(limits.check_decoded, decoded))
             items.append(Item(index, source, plan, kind, basis))

@@ -12,6 +12,7 @@ from PIL import Image, ImageFile
 
 from foveal.errors import CorruptImage, MediaError
 from foveal.media.arrays import Array, ValueRange, array_pixels, as_bytes
+from foveal.media.costs import check_scans
 from foveal.media.fast_jpeg import decode_jpeg
 from foveal.media.header import Header, open_image
 from foveal.media.orientation import transposed, turned
@@ -56,10 +57,12 @@ def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: D
     ------
     CorruptImage
         Where the data are truncated or corrupt, or not what the header said.
+    MediaTooLarge
+        Where a JPEG has too many scans.
     """
     with open_file() as file:
         image = open_image(file)
-        fast = _fast(file, image, header, policy)
+        fast = _of_jpeg(file, image, header, policy) if header.format == "JPEG" else None
         if fast is not None:
             return turned(fast, header.orientation)
         try:
@@ -75,16 +78,18 @@ def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: D
     return turned(_pixels(transposed(image, header.orientation), policy), header.orientation)
 
 
-def _fast(file: IO[bytes], image: ImageFile.ImageFile, header: Header, policy: DecodePolicy) -> Pixels | None:
+def _of_jpeg(file: IO[bytes], image: ImageFile.ImageFile, header: Header, policy: DecodePolicy) -> Pixels | None:
     """Return the pixels of a JPEG file that a faster decoder gives as Pillow does; None where there is none.
 
     Files whose height and width are swapped are left out: Pillow turns them at once.
     """
-    if header.format != "JPEG" or header.orientation > MIRRORED or policy.truncated == "accept":
+    file.seek(0)
+    data = file.read()
+    file.seek(0)
+    check_scans(data)
+    if header.orientation > MIRRORED or policy.truncated == "accept":
         return None
-    file.seek(0)
-    array = decode_jpeg(file.read(), image.mode)
-    file.seek(0)
+    array = decode_jpeg(data, image.mode)
     if array is None or array.shape[:2] != header.stored:
         return None
     return _kept(array_pixels(array, policy.backdrop), policy)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from foveal.errors import CorruptImage, MediaError, MediaTooLarge, OptionError
 from foveal.media.arrays import ArrayOptions, array_options, as_channels_last, check_values
+from foveal.media.costs import PLAIN_BYTES
 from foveal.media.data_url import decode_data_url
 from foveal.media.decode import decode_array, decode_encoded, decode_pillow, load_pillow
 from foveal.media.digest import digest_array, digest_bytes, digest_file, digest_pillow
@@ -56,6 +57,8 @@ class Source:
         Makes the digest; likewise.
     file : EncodedFile, optional
         An encoded image as it was given; None for Pillow images and arrays.
+    bytes_a_pixel : int
+        What decoding counts in `Limits.decoded_bytes`.
     """
 
     size: Size
@@ -63,6 +66,7 @@ class Source:
     load: Callable[[], Pixels]
     hash: Callable[[], str]
     file: "EncodedFile | None" = None
+    bytes_a_pixel: int = PLAIN_BYTES
 
     def decode(self) -> Pixels:
         """Return the pixels.
@@ -190,7 +194,8 @@ def _from_encoded(file: EncodedFile, limits: Limits, policy: DecodePolicy) -> So
         header = read_header(opened, formats=policy.formats, limits=limits, frame=policy.frame)
     if policy.orientation == "ignore":
         header = header._replace(orientation=1)
-    return Source(header.size, "encoded", partial(_decode, file, header, policy), partial(_digest, file), file)
+    load, digest = partial(_decode, file, header, policy), partial(_digest, file)
+    return Source(header.size, "encoded", load, digest, file, header.bytes_a_pixel)
 
 
 def _decode(file: EncodedFile, header: Header, policy: DecodePolicy) -> Pixels:
