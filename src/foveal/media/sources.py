@@ -290,7 +290,11 @@ def _open_path(path: str, stamp: tuple[int, ...]) -> IO[bytes]:
 
 
 def _cannot_be_opened(error: OSError) -> MediaError:
-    return MediaError(f"cannot be opened: {(error.strerror or type(error).__name__).lower()}")
+    return MediaError(f"cannot be opened: {_reason(error)}")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
 
 
 def _file_digest(open_file: Callable[[], IO[bytes]]) -> str:
@@ -308,13 +312,15 @@ def _shown(path: str) -> str:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Put the file's name, where there is one, before the messages of the block."""
+    """Put the file's name, where there is one, before the messages of the block; what the system says is one too."""
     try:
         yield
     except MediaError as error:
         if not name:
             raise
         raise type(error)(f"{name}: {error}") from error.__cause__
+    except OSError as error:
+        raise MediaError(f"{name or 'the image'}: cannot be read: {_reason(error)}") from error
 
 
 # ---- file objects
