@@ -269,7 +269,8 @@ class Preprocessor:
             Range of the values of floating-point arrays, (0, 1) or (0, 255).
         on_error : {"raise", "return"}
             What becomes of an image that cannot be read or that the model refuses: the call fails, or the image is
-            left out and its error is in ``errors`` of the result, by the image's index.
+            left out and its error is in ``errors`` of the result, by the image's index. Images that do not fit into one
+            tensor with the others, or are too many together, fail the call in any case.
         **overrides
             Fields of the model's image processor for this call only.
 
@@ -460,7 +461,7 @@ class Preprocessor:
                 sum(start <= item.index < start + count for item in items)
                 for start, count in zip(starts, counts, strict=False)
             )
-        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts)
+        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts, [item.index for item in items])
 
     def _changed(self, policy: DecodePolicy | str | None, overrides: Mapping[str, Any]) -> "Preprocessor":
         """Return a preprocessor with another policy and with fields of one call; itself where nothing changes."""

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from foveal.errors import FovealError, ImageSizeError, MediaError, OptionError
+from foveal.media.costs import PLAIN_BYTES
 from foveal.media.digest import framed_digest
 from foveal.media.limits import Limits
 from foveal.media.pixels import Pixels
@@ -33,6 +34,9 @@ CLIENT_ID_BYTES = 256
 """Of a client's id in UTF-8, at most."""
 
 RECIPES_KEPT = 256
+
+DECODED_BYTES_KEPT = 256 << 20
+"""Of images that are decoded to see whether they can be. Those that do not fit are decoded a second time."""
 
 
 class Basis(NamedTuple):
@@ -100,14 +104,14 @@ class Item:
 
 
 class Decoded(NamedTuple):
-    """An image of a call and its pixels."""
+    """An image of a call that can be decoded, and its pixels where they were kept."""
 
     item: Item
-    held: Pixels
+    held: Pixels | None
 
     def pixels(self) -> Pixels:
         """Return the pixels."""
-        return self.held
+        return self.item.pixels() if self.held is None else self.held
 
 
 def identity(
@@ -331,6 +335,8 @@ def _raise(error: MediaError) -> None:
 def decoded(items: Sequence[Item], failed: dict[int, FovealError], threads: int | None = None) -> list[Decoded]:
     """Decode images now, and leave out those that cannot be.
 
+    Pixels are kept of the first images, as many as take 256 MiB; the others are decoded again where they are needed.
+
     Parameters
     ----------
     items : sequence of Item
@@ -340,14 +346,17 @@ def decoded(items: Sequence[Item], failed: dict[int, FovealError], threads: int 
         Threads to use at most; all that are available by default.
     """
 
-    def attempt(item: Item) -> Decoded | None:
+    def attempt(item: Item, kept: bool) -> Decoded | None:
         try:
-            return Decoded(item, item.pixels())
+            pixels = item.pixels()
         except MediaError as error:
             failed[item.index] = error
             return None
+        return Decoded(item, pixels if kept else None)
 
-    found = run_all([partial(attempt, item) for item in items], thread_count(threads))
+    sizes = (PLAIN_BYTES * item.source.size.height * item.source.size.width for item in items)
+    kept = [total <= DECODED_BYTES_KEPT for total in accumulate(sizes)]
+    found = run_all([partial(attempt, *pair) for pair in zip(items, kept, strict=True)], thread_count(threads))
     return [one for one in found if one is not None]
 
 
