@@ -153,6 +153,16 @@ def test_schemes():
     assert [url_scheme(text) for text in ("a.png", "/a", "c:\\a", "database", "http:a", "", "1a://b")] == [None] * 7
 
 
+@pytest.mark.parametrize("before", ["\ufeff", "\xa0", "\u2003\ufeff \n", "\x00"])
+def test_what_may_stand_before_a_url(before, tmp_path):
+    """As programs and documents that text was copied from leave it."""
+    (tmp_path / "a").write_bytes(b"cat")
+    with Threaded({"/": response(body=b"cat")}) as site:
+        urls = [site.url(), "data:;base64,Y2F0", f"file://{tmp_path}/a"]
+        assert load_urls([before + url for url in urls], MANY, local(file_root=str(tmp_path))) == [b"cat"] * 3
+        assert [url_scheme(before + url) for url in urls] == ["http", "data", "file"]
+
+
 def test_outcomes_stand_in_order():
     answers = {f"/{number}": response(body=b"%d" % number) for number in range(0, 30, 2)}
     answers |= {f"/{number}": response(404) for number in range(1, 30, 2)}

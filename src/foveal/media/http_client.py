@@ -24,7 +24,7 @@ import httpx
 
 from foveal.errors import FetchFailed, HostNotAllowed, MediaError, MediaTooLarge, OptionError
 from foveal.media.hosts import ListedHost, address_allowed, is_address, is_host, is_listed
-from foveal.media.urls import Allowance, FetchSettings
+from foveal.media.urls import Allowance, FetchSettings, trimmed
 
 __all__ = ["HttpClient"]
 
@@ -98,7 +98,7 @@ class HttpClient:
         ------
         FetchFailed, HostNotAllowed, MediaTooLarge
         """
-        target = _parsed(url.strip())
+        target = _parsed(trimmed(url))
         seconds = self._settings.total_timeout
         with _named(target.shown):
             try:
