@@ -188,6 +188,8 @@ def _pixels(image: Image.Image, policy: DecodePolicy) -> Pixels:
     """
     if image.mode in _DEEP and policy.depth != "clip":
         return _kept(array_pixels(_scaled(image, policy), policy.backdrop), policy)
+    if policy.transparency == "drop":
+        image = _without_transparency(image)
     transparent = _is_transparent(image, policy)
     if image.mode not in MODES or (transparent and image.mode in ("L", "RGB")):
         target = "RGBA" if transparent else "RGB"
@@ -196,14 +198,28 @@ def _pixels(image: Image.Image, policy: DecodePolicy) -> Pixels:
         except MemoryError:
             raise
         except Exception as error:
+            if transparent:
+                raise CorruptImage(f"the transparency of mode {image.mode} cannot be applied") from error
             raise MediaError(f"mode {image.mode} cannot be converted to {target}") from error
     return _kept(pillow_pixels(image, policy.backdrop), policy)
+
+
+def _without_transparency(image: Image.Image) -> Image.Image:
+    """Return an image with a palette as the same pixels without what its info says is transparent.
+
+    Pillow warns of that on the way to RGB, and on the way to RGBA refuses more values than a palette has.
+    """
+    if image.mode not in ("P", "PA") or "transparency" not in image.info:
+        return image
+    other = image._new(image.im)
+    del other.info["transparency"]
+    return other
 
 
 def _is_transparent(image: Image.Image, policy: DecodePolicy) -> bool:
     """Whether an image must go through RGBA."""
     if policy.transparency == "drop":
-        return image.mode in ("P", "PA")  # Pillow warns of a palette's alpha on the way to RGB
+        return False
     if image.mode == "RGB" and policy.color_key == "ignore":
         return False
     return has_alpha(image)
