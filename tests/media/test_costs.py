@@ -94,7 +94,7 @@ def test_text_is_no_image(kind):
     """Pillow would spend 200 seconds on the comments of this one."""
     largest = b"" if kind == b"P1" else b" 255"
     start = time.perf_counter()
-    with pytest.raises(UnsupportedFormat, match="^plain PPM, which is text, is not read$"):
+    with pytest.raises(UnsupportedFormat, match=r"^plain PPM, which is text, is not read$"):
         open_source(kind + b" 512 512" + largest + b"\n" + b"#\n" * 10_000_000)
     assert time.perf_counter() - start < 5
 

@@ -204,7 +204,7 @@ def test_other_info_makes_no_difference():
     assert digest_pillow(image) == digest
 
 
-HIDDEN = {mode: (3,) for mode in ("RGB", "RGBX", "YCbCr", "HSV", "LAB")} | dict.fromkeys(("LA", "PA"), (1, 2))
+HIDDEN = dict.fromkeys(("RGB", "RGBX", "YCbCr", "HSV", "LAB"), (3,)) | dict.fromkeys(("LA", "PA"), (1, 2))
 """Places of a pixel's four bytes that are part of no band."""
 
 
