@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from benchmarks.bench_import import FIRST_CALL
@@ -32,6 +32,7 @@ RESIZES = [("4000x3000", "1024x768"), ("1920x1080", "1280x704"), ("640x480", "33
 RESIZE_MUST = {"vnni": 10.0, "avx2": 5.0, "generic": 2.5}
 RESIZE_AIM = {"vnni": 14, "avx2": 8, "generic": 5}
 EVERY_SIZES = ["1024x768", "1920x1080"]
+REQUEST_DTYPES = ["float32", "bfloat16", "uint8"]
 DTYPE_MUST = {"bfloat16": 1.2, "uint8": 1.3}
 MB = 1 << 20
 IMPORT = """
@@ -247,9 +248,68 @@ def warmup(options: Options) -> list[Line]:
     return lines
 
 
-ALL_PARTS = (levels, families, every_family, emit, plan, start, warmup, resize_here, families_here)
+def requests(options: Options) -> list[Line]:
+    """Time decoded 1080p image to serialized vLLM request; then, with the allocator tuned for good, once more."""
+    from foveal import tune_allocator
+
+    lines = _requests("default allocator", options)
+    if tune_allocator():
+        lines += _requests("tuned allocator", options)
+    return [*lines, _trtllm(options)]
+
+
+def _requests(allocator: str, options: Options) -> list[Line]:
+    from comparison.requests import usual_request
+
+    import foveal
+
+    preprocess, image = foveal.Preprocessor.from_spec("qwen2_5_vl"), photo(1080, 1920)
+    ids = [1, *[151655] * preprocess.plan(1080, 1920).features]
+
+    def ours(dtype, normalize=False):
+        info = foveal.ServerInfo(encoder_dtype=dtype, device_normalize=normalize)
+        ready = preprocess.process([1, 151655], [image])
+        return foveal.assemble(ready, "vllm", info, threads=1).serialized
+
+    calls = {dtype: partial(ours, dtype) for dtype in ("float32", "bfloat16")} | {
+        "uint8": partial(ours, "float32", True)
+    }
+    theirs = {"PIL class + protobuf": True, "torchvision class + protobuf": False}
+    for against, pil in theirs.items():
+        if call := usual_request(FAMILIES["qwen2_5_vl"], pil, "float32"):
+            calls[against] = partial(call, image, ids)
+    times = in_turns(calls, options)
+    lines = []
+    for against, must in zip(theirs, ({"float32": 8, "bfloat16": 15, "uint8": 15}, {"float32": 3}), strict=True):
+        for dtype in REQUEST_DTYPES if against in times else ():
+            what = f"qwen2_5_vl 1920x1080, {dtype}, {allocator}"
+            lines.append(Line("requests", what, times[dtype], against, times[against], must.get(dtype)))
+    return lines
+
+
+def _trtllm(options: Options) -> Line:
+    """CPU seconds of a request that holds a JPEG of 12 megapixels as it is."""
+    import io
+
+    import foveal
+
+    file = io.BytesIO()
+    photo(3000, 4000).save(file, "JPEG", quality=88)
+    preprocess = foveal.Preprocessor.from_spec("qwen2_5_vl")
+
+    def request():
+        start = process_time()
+        foveal.assemble(preprocess.process([1, 151655], [file.getvalue()]), "trtllm")
+        return process_time() - start
+
+    times = [request() for _ in range(max(20, options.rounds))]
+    note = f"CPU, {len(file.getvalue()) / MB:.1f} MiB JPEG"
+    return Line("requests", "trtllm, file to request", Times.of(times[1:]), must=3e-3, note=note)
+
+
+ALL_PARTS = (levels, families, every_family, emit, plan, start, warmup, requests, resize_here, families_here)
 PARTS = {part.__name__: part for part in ALL_PARTS}
-USUAL_PARTS = ["levels", "families", "every_family", "emit", "plan", "start", "warmup"]
+USUAL_PARTS = ["levels", "families", "every_family", "emit", "plan", "start", "warmup", "requests"]
 
 
 def main() -> int:

@@ -127,6 +127,10 @@ def _turned(data: bytes) -> Pixels:
     return np.asarray(_opened(data).transpose(Image.Transpose.ROTATE_270).convert("RGB"))
 
 
+def _turned_back(data: bytes) -> Pixels:
+    return np.asarray(_opened(data).transpose(Image.Transpose.ROTATE_90).convert("RGB"))
+
+
 def _deep(rule: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint32]]) -> Callable[[bytes], Pixels]:
     def expected(data: bytes) -> Pixels:
         grey = rule(np.asarray(_opened(data)).astype(np.uint32)).astype(np.uint8)
@@ -137,6 +141,7 @@ def _deep(rule: Callable[[npt.NDArray[np.uint32]], npt.NDArray[np.uint32]]) -> C
 
 AS_STORED: Candidates = {"read": _plain}
 TRANSPARENT: Candidates = {"on white": _on_white, "alpha dropped": _dropped}
+FILLED: Candidates = {"grey where data are missing": _plain}
 KEYED: Candidates = {"on white": _on_white, "colour key ignored": _dropped}
 DEEP: Candidates = {
     "above 255: white": _deep(lambda values: np.minimum(values, 255)),
@@ -144,6 +149,7 @@ DEEP: Candidates = {
     "scaled, rounded": _deep(lambda values: (values * 255 + 32767) // 65535),
 }
 ORIENTED: Candidates = {"turned upright": _turned, "as stored": _plain}
+TURNED_BY_PILLOW: Candidates = {"turned upright": _plain, "as stored": _turned_back}
 FIRST: Candidates = {"first frame": _plain}
 
 
@@ -199,6 +205,7 @@ KINDS = [
     Kind("WebP, animated", _animated("WEBP"), FIRST),
     Kind("WebP, RGBA", encoded(_faded("RGB"), "WEBP", lossless=True, exact=True), TRANSPARENT),
     Kind("TIFF", encoded(picture("RGB"), "TIFF"), AS_STORED, brief=True),
+    Kind("TIFF, orientation 6", encoded(picture("RGB"), "TIFF", tiffinfo={0x0112: 6}), TURNED_BY_PILLOW),
     Kind("BMP", encoded(picture("RGB"), "BMP"), AS_STORED),
     Kind("PPM", encoded(picture("RGB"), "PPM"), AS_STORED),
     Kind("QOI", encoded(picture("RGB"), "QOI"), AS_STORED),
@@ -206,7 +213,8 @@ KINDS = [
     Kind("JPEG 2000", encoded(picture("RGB", 40, 33), "JPEG2000"), AS_STORED),
     Kind("HEIC, also where it is named .jpg", HEIC, AS_STORED, brief=True),
     Kind("EPS, and all else that a program renders", EPS, AS_STORED),
-    Kind("JPEG that ends early", PHOTO[: len(PHOTO) // 2], AS_STORED, brief=True),
+    Kind("JPEG that ends early, without its end marker", PHOTO[: len(PHOTO) // 2], AS_STORED, brief=True),
+    Kind("JPEG that ends early, with an end marker", PHOTO[: len(PHOTO) // 2] + b"\xff\xd9", FILLED),
     Kind("PNG that ends early", PNG[: len(PNG) // 2], AS_STORED),
     Kind("bytes behind the end", PHOTO + b"trailing", AS_STORED),
     Kind("one pixel high, 1x96", encoded(picture("RGB", 1, 96), "PNG"), AS_STORED),

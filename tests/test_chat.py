@@ -198,7 +198,7 @@ def test_a_file_that_is_no_tokenizer(tmp_path, content):
 
 def test_a_long_reason_is_cut(tmp_path):
     saved = json.loads(made().to_str())
-    saved["model"]["type"] = "secret\n" * 1000
+    saved["version"] = "1\n" * 1000
     (tmp_path / "tokenizer.json").write_text(json.dumps(saved))
     with pytest.raises(OptionError) as caught:
         tokenizer(tmp_path)

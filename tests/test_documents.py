@@ -54,8 +54,8 @@ def test_readme_shows_what_commands_print(words, shown):
 
 def test_readme_lists_every_model_and_every_command():
     assert re.findall(r"^\| `(\w+)` \|", section(README, "Models"), re.MULTILINE) == names()
-    listed = re.findall(r"^foveal (\w+)", section(README, "On the command line"), re.MULTILINE)
-    assert listed == [command.callback.__name__ for command in app.registered_commands]
+    listed = re.findall(r"^foveal ([\w-]+)", section(README, "On the command line"), re.MULTILINE)
+    assert [name.replace("-", "_") for name in listed] == [command.callback.__name__ for command in app.registered_commands]
 
 
 def test_readme_lists_every_environment_variable():
@@ -86,13 +86,15 @@ def _anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
 
 
-# ---- images.md
-
-
-def test_images_runs_as_shown():
-    results = doctest.testfile(str(ROOT / "docs" / "images.md"), module_relative=False, encoding="utf-8")
+@pytest.mark.parametrize("name", ["images.md", "requests.md"])
+def test_examples_run_as_shown(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    results = doctest.testfile(str(ROOT / "docs" / name), module_relative=False, encoding="utf-8")
     assert results.attempted
     assert not results.failed
+
+
+# ---- images.md
 
 
 def test_images_describes_every_setting_once():

@@ -132,7 +132,7 @@ def test_policies():
     ]
     image = Image.new("RGBA", (4, 4), (200, 100, 50, 0))
     all_differ(*(identities(image, policy=policy)[0] for policy in policies))
-    assert len({identity("0", "encoded", Basis(CLIP, policy)) for policy in PRESETS.values()}) > 1
+    assert len({identity("0" * 64, "encoded", Basis(CLIP, policy)) for policy in PRESETS.values()}) > 1
 
 
 def test_frames_of_one_animation():
@@ -195,7 +195,7 @@ def test_others_in_the_sample_count_where_views_depend_on_them():
 def test_every_number_of_a_spec_counts(change):
     image = msgspec.structs.replace(CLIP.image, normalize=msgspec.structs.replace(CLIP.image.normalize, **change))
     other = msgspec.structs.replace(CLIP, image=image)
-    assert identity("0", "encoded", Basis(other)) != identity("0", "encoded", Basis(CLIP))
+    assert identity("0" * 64, "encoded", Basis(other)) != identity("0" * 64, "encoded", Basis(CLIP))
 
 
 # ---- clients
@@ -218,14 +218,36 @@ def test_an_id_of_a_client_narrows_down_and_never_replaces():
 
 def test_an_id_of_a_client_is_bounded_and_salted():
     longest = "é" * (CLIENT_ID_BYTES // 2)
-    assert identity("0", "encoded", Basis(CLIP), client_id=longest, salt=b"s")
+    assert identity("0" * 64, "encoded", Basis(CLIP), client_id=longest, salt=b"s")
     with pytest.raises(OptionError, match=r"^client_id has 257 bytes, more than the limit of 256$"):
-        identity("0", "encoded", Basis(CLIP), client_id=longest + "x", salt=b"s")
+        identity("0" * 64, "encoded", Basis(CLIP), client_id=longest + "x", salt=b"s")
     with pytest.raises(OptionError, match="10485760 bytes") as caught:
-        identity("0", "encoded", Basis(CLIP), client_id="x" * (10 << 20), salt=b"s")
+        identity("0" * 64, "encoded", Basis(CLIP), client_id="x" * (10 << 20), salt=b"s")
     assert len(str(caught.value)) < 100
     with pytest.raises(OptionError, match="client_id needs a salt"):
-        identity("0", "encoded", Basis(CLIP), client_id="x")
+        identity("0" * 64, "encoded", Basis(CLIP), client_id="x")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        *(
+            ({"digest": digest}, "digest must be 64 hexa")
+            for digest in ("", "0" * 63, "G" * 64, b"0" * 64, "0" * 64 + "\n")
+        ),
+        *(({"kind": kind}, "kind must be 'encoded' or 'pillow' or 'array'") for kind in ("jpeg", None, ["array"])),
+        *(({"basis": basis}, "basis must be a Basis") for basis in (CLIP, None, Basis("clip"), Basis(CLIP, "vllm"))),
+        ({"basis": Basis(CLIP, DEFAULT, "float64")}, "dtype must be one of float32, "),
+        ({"sample": "one"}, "sample must be 'one_image' or 'many_images'"),
+        ({"salt": "text"}, "salt must be bytes"),
+        ({"client_id": 7, "salt": b"s"}, "client_id must be a str"),
+    ],
+)
+def test_arguments_of_an_identity(wrong, said):
+    right = {"digest": "0" * 64, "kind": "encoded", "basis": Basis(CLIP)}
+    assert identity(**right)
+    with pytest.raises(OptionError, match=f"^{said}"):
+        identity(**{**right, **wrong})
 
 
 def test_an_item_takes_an_id_too():
@@ -241,7 +263,7 @@ policies = st.builds(
     frame=st.integers(0, 2),
 )
 inputs = st.tuples(
-    st.text("01", min_size=1, max_size=3),
+    st.text("01", min_size=1, max_size=3).map(lambda text: text.ljust(64, "f")),
     st.sampled_from(KINDS),
     st.sampled_from((CLIP, QWEN)),
     policies,
@@ -264,7 +286,7 @@ def test_two_inputs_share_an_identity_only_if_they_are_one(one, other):
 @given(texts, texts, texts, texts)
 def test_salt_and_id_are_framed(salt, client, other_salt, other_client):
     one, other = [
-        identity("0", "array", Basis(CLIP), client_id=name, salt=b"s" + secret.encode(errors="replace"))
+        identity("0" * 64, "array", Basis(CLIP), client_id=name, salt=b"s" + secret.encode(errors="replace"))
         for secret, name in ((salt, client), (other_salt, other_client))
     ]
     same = (salt.encode(errors="replace"), client) == (other_salt.encode(errors="replace"), other_client)

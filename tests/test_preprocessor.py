@@ -350,3 +350,11 @@ def test_what_the_constructor_alone_decides():
     made = Preprocessor.from_spec("deepseek_vl", **mean).plan([image])
     called = Preprocessor.from_spec("deepseek_vl").plan([image], **mean)
     assert (made.plans[0].views[0].fill, called.plans[0].views[0].fill) == ((51, 102, 204), (127, 127, 127))
+
+
+@pytest.mark.parametrize(("name", "value"), [("limits", foveal.Limits()), ("policy", "vllm"), ("reference", "pillow")])
+def test_what_a_call_cannot_change_says_where_it_belongs(pre, name, value):
+    for use in (pre, pre.plan):
+        with pytest.raises(OptionError) as caught:
+            use(np.zeros((64, 64, 3), np.uint8), **{name: value})
+        assert str(caught.value) == (f"{name!r} belongs to the preprocessor, not to a call: from_spec(..., {name}=)")

@@ -1,6 +1,7 @@
 """Turn images into exactly what a vision-language model's encoder expects."""
 
 import typing as _typing
+from importlib import import_module as _import_module
 
 from foveal.errors import (
     CorruptImage,
@@ -43,6 +44,7 @@ __all__ = [
     "HostNotAllowed",
     "ImageSizeError",
     "Inspection",
+    "Intermediate",
     "Limits",
     "MediaError",
     "MediaTooLarge",
@@ -51,7 +53,9 @@ __all__ = [
     "PlaceholderError",
     "Plan",
     "Preprocessor",
+    "Request",
     "RequestError",
+    "ServerInfo",
     "SpecError",
     "TargetError",
     "UnknownModelError",
@@ -59,15 +63,28 @@ __all__ = [
     "WorkerError",
     "__version__",
     "aligned_empty",
+    "assemble",
     "inspect",
+    "tune_allocator",
     "verify",
 ]
 
 
+_LATER = {
+    "Intermediate": "foveal.intermediate",
+    "Request": "foveal.backends",
+    "ServerInfo": "foveal.backends",
+    "assemble": "foveal.backends",
+    "tune_allocator": "foveal.run.allocator",
+    "verify": "foveal.verification",
+}
+
+
 def __getattr__(name: str) -> _typing.Any:
     """Import what few callers need when it is asked for."""
-    if name == "verify":
-        from foveal.verification import verify
-
-        return verify
+    if name == "grpc":
+        return _import_module("foveal.grpc")
+    module = _LATER.get(name)
+    if module is not None:
+        return getattr(_import_module(module), name)
     raise AttributeError(f"module 'foveal' has no attribute {name!r}")

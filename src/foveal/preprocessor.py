@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from foveal.errors import FovealError, OptionError
 from foveal.intermediate import Intermediate, make_intermediate
-from foveal.media.limits import Limits
+from foveal.media.limits import Limits, checked_limits
 from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.plan.batch import make_batch_plan
 from foveal.plan.make import make_plan, primary_dtype
@@ -31,6 +31,8 @@ __all__ = ["Features", "Preprocessor"]
 
 PLANS_KEPT = 4096
 OVERRIDES_KEPT = 64
+
+_MADE_WITH = ("limits", "policy", "reference")
 
 
 class Features(dict[str, npt.NDArray[Any]]):
@@ -91,7 +93,7 @@ class Preprocessor:
     ) -> None:
         self.spec: Spec = resolve(raw, checkpoint, overrides, reference, call)
         self.policy = decode_policy(policy)
-        self.limits = Limits.for_batches() if limits is None else limits
+        self.limits = Limits.for_batches() if limits is None else checked_limits(limits)
         self.name = self.spec.name
         self.reference = self.spec.reference
         self.normalization = normalization(self.spec)
@@ -269,8 +271,8 @@ class Preprocessor:
             Range of the values of floating-point arrays, (0, 1) or (0, 255).
         on_error : {"raise", "return"}
             What becomes of an image that cannot be read or that the model refuses: the call fails, or the image is
-            left out and its error is in ``errors`` of the result, by the image's index. Images that do not fit into one
-            tensor with the others, or are too many together, fail the call in any case.
+            left out and its error is in ``errors`` of the result, by the image's index. The first error is raised where
+            no image is left; what is wrong with the call, or with all images together, is raised all the same.
         **overrides
             Fields of the model's image processor for this call only.
 
@@ -465,6 +467,9 @@ class Preprocessor:
 
     def _changed(self, policy: DecodePolicy | str | None, overrides: Mapping[str, Any]) -> "Preprocessor":
         """Return a preprocessor with another policy and with fields of one call; itself where nothing changes."""
+        for name in _MADE_WITH:
+            if name in overrides:
+                raise OptionError(f"{name!r} belongs to the preprocessor, not to a call: from_spec(..., {name}=)")
         if policy is None and not overrides:
             return self
         chosen = self.policy if policy is None else decode_policy(policy)

@@ -1,11 +1,12 @@
 """Images of a call, opened: the one place that ties headers, plans, identities and lazy pixels together."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -22,6 +23,7 @@ from foveal.plan.plan import Plan
 from foveal.plan.views import Sample
 from foveal.run.schedule import run_all, thread_count
 from foveal.spec import Spec
+from foveal.types import PRIMARY_DTYPES
 
 if TYPE_CHECKING:
     from foveal.media.fetch import Fetcher
@@ -37,6 +39,8 @@ RECIPES_KEPT = 256
 
 DECODED_BYTES_KEPT = 256 << 20
 """Of images that are decoded to see whether they can be. Those that do not fit are decoded a second time."""
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Basis(NamedTuple):
@@ -131,8 +135,9 @@ def identity(
     Parameters
     ----------
     digest : str
-        Of the image as it was given.
+        Of the image as it was given, 64 hexadecimal digits: ``Source.digest()``, as `foveal.media.digest` makes it.
     kind : {"encoded", "pillow", "array"}
+        ``Source.kind``.
     basis : Basis
     sample : {"one_image", "many_images"}
     client_id : str, optional
@@ -143,8 +148,9 @@ def identity(
     Raises
     ------
     OptionError
-        If the client's id is too long, or has no salt.
+        If an argument is none of these, or the client's id is too long, or has no salt.
     """
+    _check_identity(digest, kind, basis, sample, salt)
     recipe, by_sample = _recipe(basis)
     fields = [digest.encode(), kind.encode(), recipe, sample.encode() if by_sample else b"", salt]
     if client_id is not None:
@@ -161,7 +167,24 @@ def _recipe(basis: Basis) -> tuple[bytes, bool]:
     return framed_digest("recipe 1", fields).encode(), by_sample
 
 
+def _check_identity(digest: object, kind: object, basis: object, sample: object, salt: object) -> None:
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise OptionError("digest must be 64 hexadecimal digits in lower case, as Source.digest() gives them")
+    if kind not in get_args(Kind):
+        raise OptionError(f"kind must be {' or '.join(map(repr, get_args(Kind)))}, as Source.kind")
+    if not isinstance(basis, Basis) or not isinstance(basis.spec, Spec) or not isinstance(basis.policy, DecodePolicy):
+        raise OptionError("basis must be a Basis of a Spec, as Preprocessor.spec, and a DecodePolicy")
+    if basis.dtype is not None and basis.dtype not in PRIMARY_DTYPES:
+        raise OptionError(f"dtype must be one of {', '.join(PRIMARY_DTYPES)}, by its name")
+    if sample not in get_args(Sample):
+        raise OptionError(f"sample must be {' or '.join(map(repr, get_args(Sample)))}")
+    if not isinstance(salt, bytes):
+        raise OptionError("salt must be bytes")
+
+
 def _client(client_id: str, salt: bytes) -> bytes:
+    if not isinstance(client_id, str):
+        raise OptionError("client_id must be a str")
     data = client_id.encode(errors="surrogatepass")
     if len(data) > CLIENT_ID_BYTES:
         raise OptionError(f"client_id has {len(data)} bytes, more than the limit of {CLIENT_ID_BYTES}")

@@ -1,4 +1,6 @@
 import io
+import os
+from pathlib import Path
 
 import numpy as np
 import plain
@@ -7,8 +9,11 @@ from PIL import Image
 
 import foveal
 from foveal.backends import BACKENDS, ServerInfo, assemble
-from foveal.backends.messages import messages
+from foveal.backends.messages import messages, recognized
+from foveal.backends.shm import namespace_id
 from foveal.errors import ImageSizeError, OptionError, RequestError
+from foveal.grpc.check import problems
+from foveal.grpc.decode import decode
 from foveal.media.sources import Source
 from foveal.spec import find
 
@@ -201,3 +206,67 @@ def test_names_of_other_architectures(made):
     assert not plain_name.message().mm_inputs.HasField("encoder_input_key")
     other = assemble(ready, "vllm", ServerInfo(architectures=("PixtralForConditionalGeneration",))).message().mm_inputs
     assert (other.encoder_input_key, list(other.batched_keys)) == ("images", ["images"])
+
+
+# ---- shared memory
+
+
+def left():
+    return {path.name for path in Path("/dev/shm").glob(f"foveal-*-{os.getpid()}-*")}
+
+
+@pytest.mark.parametrize(("backend", "count"), [("vllm", 1), ("tokenspeed", 2)])
+def test_shared_memory_holds_what_a_request_would(backend, count, made):
+    images, info = pictures(2), ServerInfo(encoder_dtype="bfloat16", shm_namespace=namespace_id())
+    ready = processed(made("qwen2_5_vl"), images)
+    request = assemble(ready, backend, info, request_id="r", transport="shm")
+    inline = assemble(ready, backend, info, request_id="r").message()
+    message = request.message()
+    assert len(request.segments) == len(left()) == count
+    tensors, expected = (
+        [each.mm_inputs.pixel_values] if backend == "vllm" else [item.encoder_input for item in each.mm_inputs.items]
+        for each in (message, inline)
+    )
+    for tensor, other in zip(tensors, expected, strict=True):
+        data = Path("/dev/shm", tensor.shm.name).read_bytes()
+        assert (tensor.shm.nbytes, tensor.shm.offset) == (len(data), 0)
+        assert data == other.inline
+        tensor.inline = data
+    assert message == inline
+    request.discard()
+    request.discard()
+    assert left() == set()
+
+
+def test_no_segment_stays_where_a_picture_cannot_be_decoded(made):
+    info = ServerInfo(shm_namespace=namespace_id())
+    ready = processed(made("qwen2_5_vl"), [png(pictures(1)[0]), png(pictures(1)[0])[:-60]])
+    for backend in ("vllm", "tokenspeed"):
+        with pytest.raises(foveal.CorruptImage, match=r"^image 1: "):
+            assemble(ready, backend, info, transport="shm")
+    assert left() == set()
+
+
+@pytest.mark.parametrize("backend", ["sglang", "trtllm"])
+def test_engines_that_read_no_shared_memory(backend, made):
+    info = ServerInfo(shm_namespace=namespace_id())
+    with pytest.raises(RequestError, match=f"^{backend} reads no shared memory$"):
+        assemble(processed(made("qwen2_5_vl"), [png(pictures(1)[0])]), backend, info, transport="shm")
+
+
+# ---- as a careful receiver sees it
+
+
+@pytest.mark.parametrize("backend", ["vllm", "sglang", "tokenspeed", "trtllm"])
+@pytest.mark.parametrize("name", plain.VLLM)
+def test_nothing_that_a_receiver_would_not_notice_is_wrong(name, backend, made):
+    if backend == "sglang" and name not in plain.SGLANG:
+        return
+    images = [png(array) for array in pictures(3, name in plain.ONE_SIZE)]
+    ready = processed(made(name), images)
+    for normalizes in (False, True):
+        info = ServerInfo(encoder_dtype="bfloat16", device_normalize=normalizes)
+        request = assemble(ready, backend, info)
+        bytes_expected = normalizes and backend == "vllm" and plain.VLLM[name].device_normalize
+        assert problems(decode(request.serialized, backend=backend), device_normalize=bytes_expected) == []
+        assert recognized(request.serialized) == [backend]

@@ -9,36 +9,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors
+from commands import fail, invoke, succeed
 from PIL import Image
 from safetensors.numpy import load_file
 from serving import Threaded, response
-from typer.testing import CliRunner
 
 import foveal
-from foveal.cli import app
 from foveal.spec import find
 
 PHOTO = Path(foveal.__file__).parent / "data" / "raccoon.jpg"
 COMMANDS = ["demo", "models", "inspect", "plan", "show", "run", "warmup", "doctor"]
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def succeed(*words):
-    result = invoke(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*words):
-    """Return the one line of stderr of a command that refuses its input."""
-    result = invoke(*words)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    return line
 
 
 @pytest.fixture
@@ -312,17 +292,49 @@ def test_plan_refuses(tmp_path):
     assert fail("plan", "none.yaml", "1x1") == "error: none.yaml: No such file or directory"
 
 
-@pytest.mark.parametrize("item", ["1920X1080", "1920*1080", "0x10", "10x0", "1920 x 1080", "1920,1080", "-5x5"])
+@pytest.mark.parametrize(
+    "item",
+    [
+        *("1920X1080", "1920*1080", "0x10", "10x0", "1920 x 1080", "1920,1080", "-5x5", "300x", "x300", "1.5x2"),
+        "640x480px",
+    ],
+)
 def test_what_looks_like_a_size_but_is_none(item):
     assert fail("plan", "qwen2_vl", "--", item) == (
         f"error: image 0 ({item}): neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080"
     )
 
 
+def test_plan_goes_by_the_limits_of_a_call(image, monkeypatch):
+    assert fail("plan", "qwen2_vl", "640x480", "30000x30000") == (
+        "error: image 1 (30000x30000): the image has 900000000 pixels (30000x30000, height x width), "
+        "more than the limit of 178956970 (Limits.pixels)"
+    )
+    items = (image, "60x40", image)
+    for variable, most in (
+        ("IMAGES", 3),
+        ("DECODED_BYTES", 3 * 4 * 40 * 60),
+        ("ENCODED_BYTES", 2 * image.stat().st_size),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"FOVEAL_MAX_{variable}", str(most))
+            succeed("plan", "qwen2_vl", *items)
+            patch.setenv(f"FOVEAL_MAX_{variable}", str(most - 1))
+            said = fail("plan", "qwen2_vl", *items)
+            assert said.endswith(f"(Limits.{variable.lower()})")
+            assert fail("run", "qwen2_vl", image, image, image).endswith(f"(Limits.{variable.lower()})")
+
+
+def test_plan_of_several_is_the_plan_of_a_call(image):
+    planned = json.loads(succeed("plan", "llava_onevision", image, "60x40", "--json"))
+    expected = foveal.Preprocessor.from_spec("llava_onevision").plan([image, image])
+    assert planned["batch"]["shape"] == list(expected.shape)
+
+
 def test_a_very_long_argument_does_not_fill_the_screen():
     line = fail("plan", "qwen2_vl", "a" * 5000)
-    assert line.endswith("): a str of 5000 characters is not a path")
-    assert len(line) < 200
+    assert line.endswith("): a str of 5000 characters is neither the path of a file nor a URL")
+    assert len(line) < 250
 
 
 @pytest.mark.parametrize("digits", [200, 9000])
@@ -469,6 +481,7 @@ def test_run_without_a_file_shows_the_tensors(image):
         "pixel_values  float32  (1, 3, 336, 336)  1.3 MiB",
     ]
     assert lines[3].startswith("1 image, 576 feature tokens, ")
+    assert lines[4:] == ["not written: no -o"]
 
 
 def test_run_refuses(image, tmp_path):
@@ -588,6 +601,21 @@ def test_doctor():
     text = succeed("doctor")
     assert f"\ncache directory  {found['cache_directory']}\n" in text
     assert f"\nnumba            {found['versions']['numba']}\n" in text
+    assert {"httpx", "pillow_heif"} <= set(found["versions"])
+    assert found["settings"] == {}
+
+
+def test_doctor_shows_what_the_environment_changes(monkeypatch):
+    monkeypatch.setenv("FOVEAL_MAX_ASPECT_RATIO", "2.5")
+    monkeypatch.setenv("FOVEAL_MAX_FRAMES", "4096")
+    monkeypatch.setenv("FOVEAL_FETCH_ALLOWED_DOMAINS", "a.test,*.b.test")
+    changed = {"Limits.aspect_ratio": 2.5, "FetchSettings.allowed_domains": ["a.test", "*.b.test"]}
+    assert json.loads(succeed("doctor", "--json"))["settings"] == changed
+    lines = [line.split() for line in succeed("doctor").splitlines()]
+    assert ["Limits.aspect_ratio", "2.5"] in lines
+    assert ["FetchSettings.allowed_domains", "a.test,", "*.b.test"] in lines
+    monkeypatch.setenv("FOVEAL_MAX_FRAMES", "many")
+    assert fail("doctor").startswith("error: FOVEAL_MAX_FRAMES is 'many': ")
 
 
 def test_doctor_says_when_the_cache_is_read_only(monkeypatch):
@@ -722,11 +750,35 @@ def test_inspect_goes_by_the_policy(turned):
 
 def test_inspect_takes_data_urls_and_names_what_it_refuses(turned):
     url = "data:image/png;base64," + b64encode(turned.read_bytes()).decode()
-    assert succeed("inspect", url).splitlines()[1].startswith("data:image/png;base64,")
-    assert (
-        fail("inspect", turned, "none.png") == "error: image 1 (none.png): cannot be opened: no such file or directory"
-    )
+    short = f"data:image/png;base64,... ({len(url):,} characters)"
+    assert succeed("inspect", url).splitlines()[1].startswith(f"{short}  PNG ")
+    for command in (["inspect"], ["plan", "qwen2_vl"], ["run", "qwen2_vl"]):
+        tree = json.loads(succeed(*command, "--json", url))
+        assert (tree if command == ["inspect"] else tree["images"])[0]["image"] == short
+    cut = url[:80]
+    assert fail("inspect", cut).startswith("error: image 0 (data:image/png;base64,... (80 characters)): the ")
     assert fail("inspect", "http://127.0.0.1/a.png").startswith("error: image 0 (http://127.0.0.1/a.png): ")
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_inspect_goes_on_after_what_is_no_image(turned, image, words):
+    result = invoke("inspect", *words, "none.png", turned, "http://127.0.0.1/a.png", image, "data:,x")
+    assert result.exit_code == 2
+    if words:
+        assert [entry["image"] for entry in json.loads(result.stdout)] == [str(turned), str(image)]
+    else:
+        assert [line.split()[2] for line in result.stdout.splitlines()] == ["size", "60x40", "40x60"]
+    starts = ("0 (none.png): cannot be opened", "2 (http://127.0.0.1/a.png): the", "4 (data:,... (7 characters)): not")
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(starts)
+    assert all(line.startswith(f"error: image {start}") for line, start in zip(lines, starts, strict=True))
+
+
+@pytest.mark.parametrize("command", [["run", "qwen2_vl"], ["show", "qwen2_vl"], ["demo"]])
+def test_a_damaged_image_is_named_alike(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cut.jpg").write_bytes(PHOTO.read_bytes()[:3000])
+    assert fail(*command, "cut.jpg") == "error: image 0 (cut.jpg): the JPEG data are truncated or corrupt"
 
 
 @pytest.fixture
@@ -762,7 +814,7 @@ def without_names(tree):
     return [without_names(entry) for entry in tree] if isinstance(tree, list) else tree
 
 
-def test_policies_change_plans_tensors_and_pictures(turned, tmp_path):
+def test_policies_change_plans_tensors_and_pictures(turned, tmp_path, monkeypatch):
     sizes = [
         succeed("plan", "qwen2_vl", turned, *words).split("image_grid_thw")[1] for words in ((), ("--policy", "sglang"))
     ]
@@ -771,6 +823,10 @@ def test_policies_change_plans_tensors_and_pictures(turned, tmp_path):
     succeed("run", "llava1_5", turned, "--policy", "sglang", "-o", tmp_path / "dropped.npz")
     expected = foveal.Preprocessor.from_spec("llava1_5", policy="sglang")(turned)["pixel_values"]
     np.testing.assert_array_equal(np.load(tmp_path / "dropped.npz")["pixel_values"], expected)
+    monkeypatch.setattr(import_module("foveal.cli.demo"), "_CALLS", 1)
+    succeed("demo", turned, "--model", "llava1_5", "--policy", "sglang", "-o", tmp_path, "--json")
+    written = read_safetensors(tmp_path / "tensors.safetensors")["pixel_values"]
+    assert bytes(written["data"]) == expected.tobytes()
     succeed("show", "llava1_5", turned, "--policy", "sglang", "-o", tmp_path / "seen.png")
     assert import_module("foveal.cli.show").decoded(str(turned), "sglang").size == (60, 40)
 

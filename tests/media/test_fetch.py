@@ -330,7 +330,9 @@ def test_listed_hosts(names, entry, url):
 )
 def test_hosts_that_are_not_listed(names, url):
     settings = FetchSettings(allowed_domains=("picture.test", "*.b.test"))
-    refused(HostNotAllowed, r"the host is not listed \(allowed_domains\)", f"{url}token", settings)
+    port = f"but not its port {url.split(':')[2][:-1]}" if "//picture.test:" in url else None
+    reason = f"the host is listed, {port}" if port else "the host is not listed"
+    refused(HostNotAllowed, rf"{reason} \(allowed_domains", f"{url}token", settings)
     refused(HostNotAllowed, "not listed", url, FetchSettings(allowed_domains=()))
     assert names.looked_up == []
 
@@ -347,9 +349,16 @@ def test_a_list_does_not_open_private_hosts(names):
     "entry", ["", "*.", "http://a", "a/b", "a b", "u@a", "a?b", "a#b", "*", "127.1", "a:99999", "*.*.a"]
 )
 def test_entries_that_are_no_hosts(entry):
-    refused(
-        OptionError, "allowed_domains: an entry is not a host", "http://a/", FetchSettings(allowed_domains=(entry,))
-    )
+    said = r"^FetchSettings.allowed_domains: entry 1 is not a host, \*.host or host:port$"
+    with pytest.raises(OptionError, match=said):
+        FetchSettings(allowed_domains=("a", entry))
+
+
+def test_entries_in_other_scripts_need_a_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "idna", None)
+    assert FetchSettings(allowed_domains=("xn--bcher-kva.test",))
+    with pytest.raises(OptionError, match=r"pip install 'foveal\[http\]'"):
+        FetchSettings(allowed_domains=("bücher.test",))
 
 
 # Redirects
@@ -397,8 +406,9 @@ def test_redirects_are_checked(names, location, kind, text):
 
 def test_redirects_to_hosts_that_are_not_listed(names):
     settings = FetchSettings(allowed_domains=("picture.test",))
-    for location in ("http://other.test/", "http://picture.test:8080/"):
-        with pytest.raises(HostNotAllowed, match=r"^http://picture\.test: redirect 1: the host is not listed"):
+    locations = {"http://other.test/": "not listed ", "http://picture.test:8080/": "listed, but not its port 8080 "}
+    for location, reason in locations.items():
+        with pytest.raises(HostNotAllowed, match=rf"^http://picture\.test: redirect 1: the host is {reason}"):
             public(names, {"/": redirect(location)}, "http://picture.test/", settings)
     assert set(names.looked_up) == {"picture.test"}
 
@@ -787,8 +797,8 @@ def test_callers_inside_of_a_loop():
             assert load_url(site.url(), MANY, local()) == b"cat"
             with pytest.raises(FetchFailed, match="404"):
                 load_url(site.url("/no"), MANY, local())
-            with pytest.raises(OptionError, match="allowed_domains"):
-                load_url(site.url(), MANY, local(allowed_domains=("",)))
+            with pytest.raises(HostNotAllowed, match="allowed_domains"):
+                load_url(site.url(), MANY, local(allowed_domains=()))
 
         asyncio.run(main())
 
@@ -892,11 +902,17 @@ def test_wrong_settings(field, value):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("CONCURRENCY", "many"), ("FILE_ROOT", "a/b"), ("ALLOW_PRIVATE_HOSTS", "maybe"), ("READ_TIMEOUT", "-1")],
+    ("field", "value", "said"),
+    [
+        ("CONCURRENCY", "many", "expected a whole number from 1 to 10,000"),
+        ("FILE_ROOT", "a/b", "expected an absolute path"),
+        ("ALLOW_PRIVATE_HOSTS", "maybe", "expected true or false"),
+        ("READ_TIMEOUT", "-1", "expected a number above 0 and at most 86,400"),
+        ("ALLOWED_DOMAINS", "a.test,http://b.test", r"entry 1 is not a host, \*.host or host:port"),
+    ],
 )
-def test_wrong_settings_of_the_environment(field, value):
-    with pytest.raises(OptionError, match=f"FOVEAL_FETCH_{field}"):
+def test_wrong_settings_of_the_environment(field, value, said):
+    with pytest.raises(OptionError, match=f"^FOVEAL_FETCH_{field}: {said}$"):
         FetchSettings.default({f"FOVEAL_FETCH_{field}": value})
 
 

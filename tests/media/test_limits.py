@@ -73,6 +73,34 @@ def test_a_wrong_variable_is_one_clear_error(text):
     assert "\n" not in said
 
 
+def test_the_aspect_ratio_of_the_environment_may_be_a_fraction():
+    assert Limits.default({"FOVEAL_MAX_ASPECT_RATIO": "2.5"}).aspect_ratio == 2.5
+    for text in ("0.5", "2.", ".5", "1e3", "nan", "2,5"):
+        with pytest.raises(OptionError) as caught:
+            Limits.default({"FOVEAL_MAX_ASPECT_RATIO": text})
+        assert str(caught.value).startswith(f"FOVEAL_MAX_ASPECT_RATIO is '{text}': it must be a number of at least 1")
+
+
+def test_what_a_caller_names_is_above_the_environment():
+    environment = {"FOVEAL_MAX_IMAGES": "7", "FOVEAL_MAX_FRAMES": "8"}
+    for made in (Limits.default, Limits.for_batches):
+        limits = made(environment, images=4)
+        assert (limits.images, limits.frames, limits.pixels) == (4, 8, Limits().pixels)
+        assert limits.decoded_bytes == made({}).decoded_bytes
+        with pytest.raises(OptionError, match=r"^Limits has no 'pixel'; it has input_bytes, pixels, "):
+            made(pixel=5)
+        with pytest.raises(OptionError, match=r"^Limits.images must be "):
+            made(images=0)
+
+
+@pytest.mark.parametrize("limits", [{"pixels": 5}, "strict", 7, DecodePolicy()])
+def test_limits_are_limits(limits):
+    kind = type(limits).__name__
+    for use in (lambda: inspect(b"", limits=limits), lambda: foveal.Preprocessor.from_spec("clip", limits=limits)):
+        with pytest.raises(OptionError, match=rf"^limits must be a foveal.Limits, as .*, not a {kind}$"):
+            use()
+
+
 def test_batches_have_room_and_the_bytes_and_pixels_of_an_image_are_limited_as_ever():
     default, batches = Limits.default({}), Limits.for_batches({})
     assert (batches.images, batches.decoded_bytes, batches.aspect_ratio) == (65_536, 1 << 40, 1 << 20)
@@ -155,6 +183,15 @@ def test_no_more_is_read_of_an_endless_file_than_the_limit():
     with pytest.raises(MediaTooLarge, match="more than the limit of 1000 bytes"):
         open_source(endless, limits=Limits(input_bytes=1000))
     assert endless.given == 1001
+
+
+@pytest.mark.parametrize("format", ["GIF", "TIFF"])
+def test_the_first_frame_of_a_header_that_announces_none(format):
+    frames = [Image.fromarray(noise(8, 9, seed=seed)) for seed in range(4)]
+    data = encoded(frames[0], format, save_all=True, append_images=frames[1:])
+    assert open_source(data, limits=Limits(frames=3)).size == (8, 9)
+    said = refused(data, Limits(frames=3), MediaTooLarge, DecodePolicy(frame=3))
+    assert said == "frame 3 is asked for, beyond the limit of 3 (Limits.frames)"
 
 
 @pytest.mark.parametrize("format", ["PNG", "WEBP"])

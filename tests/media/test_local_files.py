@@ -37,7 +37,7 @@ def test_files_below_the_root(tree):
 
 
 def test_no_root_reads_nothing(tree):
-    with pytest.raises(HostNotAllowed, match="file_root is not set"):
+    with pytest.raises(HostNotAllowed, match=r"no directory is set for them \(.*, FOVEAL_FETCH_FILE_ROOT\)"):
         read_file_url(f"file://{tree}/a.png", None, MANY)
 
 
@@ -170,5 +170,11 @@ def test_no_descriptor_stays_open(tree):
 
 
 def test_a_root_that_is_gone(tmp_path):
-    with pytest.raises(FetchFailed, match="no such file"):
-        read(tmp_path / "gone" / "a.png", tmp_path / "gone")
+    said = (
+        "the directory that file URLs are read from cannot be opened: no such file or directory "
+        "(FetchSettings.file_root, FOVEAL_FETCH_FILE_ROOT)"
+    )
+    for path in (tmp_path / "gone" / "a.png", "/elsewhere/a.png"):
+        with pytest.raises(FetchFailed) as caught:
+            read(path, tmp_path / "gone")
+        assert str(caught.value) == said

@@ -15,8 +15,10 @@ from reading import composite, encoded, exif, noise, picture, read_bands, read_r
 from stacks import chunk, deep_png, levels
 from views import run, view_of
 
-from foveal.errors import CorruptImage, MediaError, OptionError, UnsupportedFormat
+from foveal.errors import CorruptImage, MediaError, MediaTooLarge, OptionError, UnsupportedFormat
 from foveal.media.header import FORMATS
+from foveal.media.inspection import inspect
+from foveal.media.limits import Limits
 from foveal.media.pixels import ON_WHITE, Backdrop
 from foveal.media.policy import DEFAULT, PRESETS, DecodePolicy, decode_policy
 from foveal.media.sources import open_source
@@ -60,6 +62,21 @@ def test_values_that_no_field_has(name):
     for value in (NOT_SO[name], 1.5, object(), ["x" * 1000]):
         with pytest.raises(OptionError, match=rf"^DecodePolicy\.{name}: .{{1,250}}$"):
             DecodePolicy(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orientation", "'apply' or 'ignore'"),
+        ("background", "3 values, each a whole number from 0 to 255"),
+        ("frame", "a whole number from 0 to 1,048,576"),
+        ("formats", "a tuple, each item text"),
+    ],
+)
+def test_a_wrong_value_says_what_is_allowed(name, expected):
+    with pytest.raises(OptionError) as caught:
+        DecodePolicy(**{name: NOT_SO[name]})
+    assert str(caught.value) == f"DecodePolicy.{name}: expected {expected}"
 
 
 def test_formats_are_those_that_are_read():
@@ -312,6 +329,24 @@ def test_a_page_has_a_size_of_its_own():
     source = open_source(data, policy=DecodePolicy(frame=1))
     assert source.size == (20, 30)
     assert read_rgb(source.decode())[19, 29].tolist() == [0, 0, 255]
+
+
+def test_a_heif_of_several_pictures():
+    pillow_heif = pytest.importorskip("pillow_heif")
+    pictures = [Image.new("RGB", (64, 48), "red"), Image.new("RGB", (80, 32), "blue")]
+    file = pillow_heif.from_pillow(pictures[0])
+    file.add_from_pillow(pictures[1])
+    data = io.BytesIO()
+    file.save(data)
+    assert inspect(data).frames == 2
+    for frame, size in enumerate([(48, 64), (32, 80)]):
+        source = open_source(data, policy=DecodePolicy(frame=frame))
+        assert source.size == size
+        assert read_rgb(source.decode())[9, 9].argmax() == 2 * frame
+    with pytest.raises(MediaError, match="but the image has 2 frames, numbered from 0"):
+        open_source(data, policy=DecodePolicy(frame=2))
+    with pytest.raises(MediaTooLarge, match=r"the image has 2 frames, more than the limit of 1 \(Limits.frames\)"):
+        open_source(data, limits=Limits(frames=1))
 
 
 def test_one_frame():

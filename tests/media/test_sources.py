@@ -151,6 +151,7 @@ def message(item):
     return str(caught.value)
 
 
+NO_PATH = "is neither the path of a file nor a URL"
 NOT_READ = f"not an image of a format that is read ({', '.join(FORMATS)})"
 DAMAGED = "the {} data are truncated or corrupt"
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
@@ -186,8 +187,8 @@ def test_unreadable_paths(tmp_path, jpeg):
     text.write_text("hello")
     assert message(tmp_path / "none.jpg") == "none.jpg: cannot be opened: no such file or directory"
     assert message(tmp_path) == f"{tmp_path.name}: cannot be opened: is a directory"
-    assert message("a\0b") == "a?b: cannot be opened: not a file name"
-    assert message("") == "the path: cannot be opened: no such file or directory"
+    assert message("a\0b.png") == "a?b.png: cannot be opened: not a file name"
+    assert message(Path("none")) == "none: cannot be opened: no such file or directory"
     assert message(broken) == "broken.jpg: the JPEG data are truncated or corrupt"
     assert message(text) == f"a?b.txt: {NOT_READ}"
 
@@ -195,8 +196,17 @@ def test_unreadable_paths(tmp_path, jpeg):
 def test_strings_that_are_not_paths(jpeg):
     for url in ("https://example.com/a.jpg", " file:///etc/passwd", "S3://bucket/key"):
         assert message(url) == "a URL is not read here; pass a path, a data URL or the bytes of the file"
-    assert message("A" * 5000) == "a str of 5000 characters is not a path"
-    assert message("A" * 300) == "a str of 300 characters is not a path"
+    assert message("A" * 5000) == f"a str of 5000 characters {NO_PATH}"
+    text64 = base64.b64encode(jpeg).decode()
+    markup = '<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/></svg>'
+    for text in ("", "aGVsbG8=", text64[:200], text64, f"{text64[:60]}/{text64[60:90]}", markup, '{"a": "b.png"}'):
+        assert message(text) == f"a str of {len(text)} characters {NO_PATH}"
+
+
+def test_a_file_that_exists_is_named_whatever_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("aGVsbG8=").write_bytes(b"hello")
+    assert message("aGVsbG8=") == f"aGVsbG8=: {NOT_READ}"
 
 
 def test_a_file_that_changed(tmp_path, jpeg):
@@ -234,8 +244,8 @@ def test_a_pillow_image_that_changed():
     ("item", "kind"), [(None, "NoneType"), (7, "int"), ([], "list"), ({}, "dict"), (object(), "object")]
 )
 def test_what_is_not_an_image(item, kind):
-    expected = "a path, bytes, a binary file, a PIL image or a NumPy array"
-    assert message(item) == f"a {kind} is not an image; expected {expected}"
+    expected = "a path, a URL, bytes, a binary file, a PIL image or a NumPy array"
+    assert message(item) == f"an object of type {kind} is not an image; expected {expected}"
 
 
 def bmp(width, height):
@@ -280,7 +290,7 @@ class Strange:
 
 @pytest.mark.parametrize("answer", [5, None, RuntimeError("boom"), UnicodeError("two\nlines")])
 def test_what_says_that_it_is_a_path(answer):
-    assert message(Strange(answer)) == "a Strange is not a path"
+    assert message(Strange(answer)) == "an object of type Strange gives no path"
 
 
 def test_paths_of_bytes(tmp_path, jpeg):
@@ -293,7 +303,7 @@ def test_paths_of_bytes(tmp_path, jpeg):
 
 def test_names_that_no_file_can_have():
     assert message("\ud800.jpg") == "?.jpg: cannot be opened: not a file name"
-    assert message(Path("x/" * 3000)) == "a str of 5999 characters is not a path"
+    assert message(Path("x/" * 3000)) == f"a str of 5999 characters {NO_PATH}"
     assert message("x" * 256 + "/a.jpg") == "a.jpg: cannot be opened: file name too long"
 
 
@@ -342,6 +352,10 @@ def test_data_urls(jpeg):
     np.testing.assert_array_equal(read_bands(source.decode()), read_bands(open_source(jpeg).decode()))
     assert source.digest() == open_source(jpeg).digest()
     assert message(data_url(b"hello")) == NOT_READ
+    for url in ("data:,", "data:image/png;base64,"):
+        assert message(url) == "the data URL holds no bytes"
+    lost = "the data URL holds no bytes; a '#' begins its fragment, which is no part of them"
+    assert message("data:image/png;base64,####") == lost
     with pytest.raises(MediaTooLarge, match="the data URL holds at least"):
         open_source(data_url(jpeg), limits=Limits(input_bytes=len(jpeg) - 1))
 
@@ -400,12 +414,18 @@ async def asynchronous():
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        (io.StringIO("text"), "the file object gives str, not bytes"),
+        (io.StringIO("text"), "the file object gives str, not bytes; open it in binary mode"),
         (Reading(bytearray(b"x")), "the file object gives bytearray, not bytes"),
         (Reading(b""), "the file is empty"),
-        (Reading(None), "the file is empty"),
-        (Reading(OSError(5, "Input/output error", "/secret/path")), "the file object cannot be read"),
-        (Reading(RuntimeError("two\nlines")), "the file object cannot be read"),
+        (
+            Reading(None),
+            "the file object has no bytes yet (its read() gives None); pass one that waits for them",
+        ),
+        (
+            Reading(OSError(5, "Input/output error", "/secret/path")),
+            "the file object cannot be read: its methods raise OSError",
+        ),
+        (Reading(RuntimeError("two\nlines")), "the file object cannot be read: its methods raise RuntimeError"),
         (io.BytesIO(b""), "the file is empty"),
         (io.BytesIO(b"hello"), NOT_READ),
     ],
@@ -419,9 +439,10 @@ def test_files_that_are_closed_or_asynchronous(jpeg, tmp_path):
     closed.close()
     assert message(closed) == "the file object is closed"
     with (tmp_path / "a").open("wb") as file:
-        assert message(file) == "the file object cannot be read"
+        assert message(file) == "the file object was not opened for reading"
     assert message(file) == "the file object is closed"
-    assert message(Reading(asynchronous())) == "the file object gives coroutine, not bytes"
+    awaited = "the file object is asynchronous; pass the bytes that its read() gives when it is awaited"
+    assert message(Reading(asynchronous())) == awaited
 
 
 def test_memory_errors_are_passed_on():

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from foveal.errors import OptionError
 
-__all__ = ["BACKENDS", "Backend", "Messages", "common", "messages", "named_backend"]
+__all__ = ["BACKENDS", "Backend", "Messages", "common", "messages", "named_backend", "recognized"]
 
 Backend = Literal["vllm", "sglang", "trtllm", "tokenspeed"]
 
@@ -84,6 +84,26 @@ def named_backend(name: str) -> Backend:
         if name == backend:
             return backend
     raise OptionError(f"the backend must be one of {', '.join(BACKENDS)}")
+
+
+def recognized(data: bytes) -> list[Backend]:
+    """Return the backends of which some bytes can be a request: those that know all its fields.
+
+    Requests without images may be of several.
+    """
+    return [backend for backend in BACKENDS if _is_known(messages(backend).pb2.GenerateRequest, data)]
+
+
+def _is_known(kind: Any, data: bytes) -> bool:
+    from google.protobuf.message import DecodeError
+
+    try:
+        message = kind.FromString(data)
+    except DecodeError:
+        return False
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    return bool(message.ByteSize() == size)
 
 
 def common() -> Any:

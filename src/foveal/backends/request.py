@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from foveal.backends.messages import Backend, messages
 from foveal.backends.server import ServerInfo
-from foveal.backends.shm import Segment
+from foveal.backends.shm import Segment, sweep
 from foveal.backends.wire import Level, Payload, nested, serialize
 from foveal.errors import RequestError
 
@@ -123,11 +124,13 @@ def finish(backend: Backend, request: Any, placed: Sequence[Placed], options: Op
 
 def _in_shared_memory(backend: Backend, small: bytes, placed: Sequence[Placed], request_id: str) -> Request:
     """Return a request that names a segment for each tensor; none is left where it fails."""
+    _swept()
     segments: list[Segment] = []
     try:
         for each in placed:
             segments.append(Segment.create(each.content.size))
             each.content.write(segments[-1].array())
+            segments[-1].close()
             each.messages[-1][1].shm.CopyFrom(segments[-1].handle())
             small += nested(each.levels())
         return Request(backend, request_id, serialize(small, [], request_id), tuple(segments))
@@ -135,6 +138,12 @@ def _in_shared_memory(backend: Backend, small: bytes, placed: Sequence[Placed], 
         for segment in segments:
             segment.discard()
         raise
+
+
+@lru_cache
+def _swept() -> int:
+    """Remove, once in a process, what others left in shared memory that were killed."""
+    return sweep()
 
 
 def token_ids(ids: npt.NDArray[Any]) -> list[int]:

@@ -7,13 +7,17 @@ from foveal.cli.common import Command, Commands
 from foveal.cli.demo import demo
 from foveal.cli.doctor import doctor
 from foveal.cli.inspect import inspect
+from foveal.cli.inspect_request import inspect_request
 from foveal.cli.models import models
 from foveal.cli.plan import plan
+from foveal.cli.request import request
 from foveal.cli.run import run
 from foveal.cli.schema import schema
+from foveal.cli.send import send
 from foveal.cli.show import show
 from foveal.cli.verify import verify
 from foveal.cli.warmup import warmup
+from foveal.cli.worker import worker
 
 __all__ = ["app", "main"]
 
@@ -46,7 +50,13 @@ def root(
         typer.echo(context.get_help())
 
 
-for command in (demo, models, inspect, plan, show, run, verify, warmup, doctor, schema):
+COMMANDS = (
+    *(demo, models, inspect, plan, show, run),
+    *(request, send, inspect_request, worker),
+    *(verify, warmup, doctor, schema),
+)
+
+for command in COMMANDS:
     app.command(cls=Command)(command)
 
 

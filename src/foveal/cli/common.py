@@ -32,7 +32,9 @@ __all__ = [
     "Settings",
     "bytes_text",
     "check_output",
+    "error_line",
     "image_name",
+    "image_text",
     "load_model",
     "naming_images",
     "opened",
@@ -137,8 +139,13 @@ class Commands(TyperGroup):
             if debug:
                 raise
             message, status = _explained(error)
-            typer.echo(f"error: {one_line(' '.join(message.split()), 600)}", err=True)
+            typer.echo(error_line(message), err=True)
         sys.exit(status or 0)
+
+
+def error_line(message: str) -> str:
+    """Return the one line of stderr that says what is wrong."""
+    return f"error: {one_line(' '.join(message.split()), 600)}"
 
 
 def _explained(error: Exception) -> tuple[str, int]:
@@ -209,7 +216,7 @@ def naming_images(images: Sequence[str]) -> Iterator[None]:
             raise
         image, rest = images[int(match[1])], str(error)[match.end() :]
         rest = rest.removeprefix(f": {one_line(Path(image).name) or 'the path'}")
-        raise type(error)(f"image {match[1]} ({shown(image)}){rest}") from error
+        raise type(error)(f"image {match[1]} ({shown(image_text(image))}){rest}") from error
 
 
 def opened(images: Sequence[str], limits: "Limits") -> list[Any]:
@@ -218,6 +225,16 @@ def opened(images: Sequence[str], limits: "Limits") -> list[Any]:
 
     (sources,) = fetched([list(images)], limits)
     return sources
+
+
+def image_text(image: str) -> str:
+    """Return an argument that names an image; of a ``data:`` URL what it says before the data."""
+    from foveal.media.urls import url_scheme
+
+    if url_scheme(image) != "data":
+        return image
+    head, comma, _ = image.strip().partition(",")
+    return f"{one_line(head, 80)}{comma}... ({len(image):,} characters)"
 
 
 def image_name(image: str) -> str:

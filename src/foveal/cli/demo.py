@@ -12,6 +12,7 @@ import typer
 from foveal.cli.common import (
     MODEL_HELP,
     Json,
+    Policy,
     Reference,
     Settings,
     bytes_text,
@@ -54,6 +55,7 @@ def demo(
     ),
     reference: Reference = None,
     settings: Settings = None,
+    policy: Policy = None,
     json: Json = False,
 ) -> None:
     """Preprocess one photo and show all of it.
@@ -61,7 +63,7 @@ def demo(
     Prints the plan, timings and tensors; writes the tensors and a picture of what the model sees.
     """
     path = str(PHOTO) if image is None else image
-    preprocessor = load_model(model, reference, settings)
+    preprocessor = load_model(model, reference, settings, policy)
     with naming_images([path]):
         (source,) = opened([path], preprocessor.limits)
         batch = preprocessor.plan(source)
@@ -108,7 +110,13 @@ def _timed(
     from foveal.run.schedule import thread_count
     from foveal.types import DTYPES
 
-    timings = [_timing("decode the file", 1, _repeated(open_source(source).decode))]
+    timings = [
+        _timing(
+            "decode the file",
+            1,
+            _repeated(open_source(source, policy=preprocessor.policy, limits=preprocessor.limits).decode),
+        )
+    ]
     start = perf_counter()
     features = preprocessor(source)
     timings.append(

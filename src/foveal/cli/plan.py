@@ -16,14 +16,14 @@ from foveal.cli.common import (
     Settings,
     bytes_text,
     image_name,
+    image_text,
     load_model,
     naming_images,
-    opened,
     print_json,
     print_table,
     shape_text,
 )
-from foveal.errors import FovealError, ImageSizeError, MediaError
+from foveal.errors import ImageSizeError, MediaError
 from foveal.spec.values import one_line
 from foveal.types import DTYPES, Size
 
@@ -39,7 +39,7 @@ _FILE_NAME = 255
 
 _NAME_SHOWN = 80
 
-_LIKE_A_SIZE = re.compile(r"-?[0-9]+\s*[xX*\u00d7,:]\s*-?[0-9]+")
+_LIKE_A_SIZE = re.compile(r"(?=.*[0-9])-?[0-9.]*\s*[xX*\u00d7,:]\s*-?[0-9.]*(px)?")
 
 Items = Annotated[
     list[str],
@@ -71,33 +71,39 @@ def plan(
 
 def plan_items(preprocessor: "Preprocessor", items: Sequence[str]) -> "BatchPlan":
     """Return the plan of image files, URLs and sizes as one batch."""
-    from foveal.plan.batch import make_batch_plan
-
     with naming_images(items):
-        sources = opened(items, preprocessor.limits)
-        plans = [_plan_item(preprocessor, index, source) for index, source in enumerate(sources)]
-    return make_batch_plan(preprocessor.spec, plans)
+        sizes = [_of_item(preprocessor, index, item) for index, item in enumerate(items)]
+        images = [item if size is None else _blank(size) for item, size in zip(items, sizes, strict=True)]
+        return preprocessor.plan(images)
 
 
-def _plan_item(preprocessor: "Preprocessor", index: int, item: str | bytes) -> "Plan":
+def _of_item(preprocessor: "Preprocessor", index: int, item: str) -> Size | None:
     try:
-        return preprocessor.plan(*item_size(item, preprocessor))
+        size = item_size(item)
+        if size is not None:
+            preprocessor.limits.check_size(size)
     except ImageSizeError as error:
         raise ImageSizeError(f"image {index} is {error}") from error
-    except FovealError as error:
+    except MediaError as error:
         raise type(error)(f"image {index}: {error}") from error
+    return size
 
 
-def item_size(item: str | bytes, preprocessor: "Preprocessor") -> Size:
-    """Return the size of an image, or of a text as 1920x1080 that is not the name of a file."""
-    if isinstance(item, str) and _LIKE_A_SIZE.fullmatch(item) and (len(item) > _FILE_NAME or not os.path.exists(item)):
-        match = _SIZE.fullmatch(item)
-        if not match:
-            raise MediaError("neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080")
-        return Size(int(match[2]), int(match[1]))
-    from foveal.media.sources import open_source
+def item_size(item: str) -> Size | None:
+    """Return the size that a text as 1920x1080 names; None for the name of a file, and all else."""
+    if not _LIKE_A_SIZE.fullmatch(item) or (len(item) <= _FILE_NAME and os.path.exists(item)):
+        return None
+    match = _SIZE.fullmatch(item)
+    if not match:
+        raise MediaError("neither a file nor a size; a size is WIDTHxHEIGHT, each at least 1, as 1920x1080")
+    return Size(int(match[2]), int(match[1]))
 
-    return open_source(item, policy=preprocessor.policy, limits=preprocessor.limits).size
+
+def _blank(size: Size) -> "npt.NDArray[Any]":
+    """Return an image of a size, whose pixels are all one and the same byte."""
+    import numpy as np
+
+    return np.broadcast_to(np.uint8(0), (*size, 3))
 
 
 def print_plan(preprocessor: "Preprocessor", items: Sequence[str], batch: "BatchPlan") -> None:
@@ -167,7 +173,7 @@ def plan_tree(preprocessor: "Preprocessor", name: str, plan: "Plan") -> dict[str
     image's part. Keys are added over time, and never change their meaning.
     """
     return {
-        "image": name,
+        "image": image_text(name),
         "height": plan.height,
         "width": plan.width,
         "stages": [_view_tree(plan, stage) for stage in plan.stages],

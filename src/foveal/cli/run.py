@@ -15,6 +15,7 @@ from foveal.cli.common import (
     Settings,
     bytes_text,
     check_output,
+    image_text,
     load_model,
     naming_images,
     print_json,
@@ -61,7 +62,7 @@ def run(
                 "model": preprocessor.name,
                 "reference": preprocessor.reference,
                 "images": [
-                    {"image": name, "height": plan.height, "width": plan.width, "features": plan.features}
+                    {"image": image_text(name), "height": plan.height, "width": plan.width, "features": plan.features}
                     for name, plan in zip(images, features.plans, strict=True)
                 ],
                 "tensors": tensors,
@@ -75,5 +76,4 @@ def run(
     count = sum(plan.features for plan in features.plans)
     pictures = "1 image" if len(images) == 1 else f"{len(images)} images"
     typer.echo(f"\n{pictures}, {count} feature tokens, {milliseconds:.0f} ms with decoding and loading the kernels")
-    if output is not None:
-        typer.echo(f"written to {output}")
+    typer.echo("not written: no -o" if output is None else f"written to {output}")

@@ -18,13 +18,14 @@ from foveal.cli.common import (
     shown,
     writing,
 )
-from foveal.errors import OptionError
+from foveal.errors import MediaError, OptionError
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from foveal.media.limits import Limits
     from foveal.media.policy import DecodePolicy
+    from foveal.media.sources import Source
     from foveal.preprocessor import Features, Preprocessor
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
@@ -72,9 +73,8 @@ def decoded(
     from foveal.media.policy import decode_policy
     from foveal.media.sources import encoded_file, open_source
 
-    # Raises what a call would raise, with the file's name.
     policy, limits = decode_policy(policy), limits or Limits.for_batches()
-    open_source(source, policy=policy, limits=limits).decode()
+    _refuse_damaged(open_source(source, policy=policy, limits=limits))
     encoded = encoded_file(source, limits)
     with encoded.open() as file:
         orientation = read_header(file).orientation if policy.orientation == "apply" else 1
@@ -92,6 +92,14 @@ def decoded(
         turn.ROTATE_90,
     )
     return image.transpose(turns[orientation - 2]) if orientation > 1 else image
+
+
+def _refuse_damaged(source: "Source") -> None:
+    """Raise what a call with this image alone would raise."""
+    try:
+        source.decode()
+    except MediaError as error:
+        raise type(error)(f"image 0: {error}") from error
 
 
 def sheet(preprocessor: "Preprocessor", features: "Features", photo: "Image.Image", name: str) -> "Image.Image":

@@ -62,7 +62,7 @@ class Fetcher:
         MediaTooLarge, CorruptImage, FetchFailed, HostNotAllowed
             Their text shows scheme and host of the URL at most.
         OptionError
-            If the URL needs httpx, which is not installed, or an entry of ``allowed_domains`` is no host.
+            If the URL needs httpx, which is not installed.
         """
         return await self._load(url, max_bytes, Allowance())
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from foveal.types import Size
 
-__all__ = ["count_frames", "gif_extents"]
+__all__ = ["announced_frames", "count_frames", "gif_extents"]
 
 _GIF_BYTES = 32 << 20
 _GIF_STEPS = 1 << 14
@@ -48,7 +48,14 @@ def count_frames(image: Image.Image, file: IO[bytes]) -> int | None:
         return _tiff_pages(file)
     if image.format == "JPEG":
         return _mpf_images(image.info.get("mp")) or 1
-    found = vars(image).get("n_frames", 1)
+    return announced_frames(image) or 1
+
+
+def announced_frames(image: Image.Image) -> int | None:
+    """Return how many frames an opened file has where its opener knows it; None for formats without such a number."""
+    if image.format == "HEIF":
+        return int(image.n_frames)  # type: ignore[attr-defined]
+    found = vars(image).get("n_frames")  # a property would look for them
     return found if isinstance(found, int) else None
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageFile
 
 from foveal.errors import CorruptImage, MediaError, MediaTooLarge, UnsupportedFormat
 from foveal.media.costs import bytes_a_pixel, check_decoder
-from foveal.media.frames import count_frames, gif_extents
+from foveal.media.frames import announced_frames, count_frames, gif_extents
 from foveal.media.limits import Limits
 from foveal.media.openers import FORMATS, BoundedFile, candidates, opener
 from foveal.media.orientation import oriented_size, read_orientation
@@ -93,8 +93,7 @@ def open_header(file: IO[bytes], formats: Sequence[str], limits: Limits) -> Imag
     image = _open(BoundedFile(file), formats, limits)
     limits.check_pixels(image.height, image.width)
     check_decoder(image, file)
-    if type(frames := vars(image).get("n_frames")) is int:
-        limits.check_frames(frames)
+    limits.check_frames(announced_frames(image) or 1)
     return image
 
 
@@ -183,7 +182,8 @@ def _frame_size(image: ImageFile.ImageFile, file: IO[bytes], frame: int, limits:
 
     Notes
     -----
-    The pages of a TIFF have sizes of their own, and a GIF's canvas grows where a frame reaches over it.
+    Pages of a TIFF and pictures of a HEIF have sizes of their own, and a GIF's canvas grows where a frame reaches over
+    it.
     Source: Pillow 13.0.0, src/PIL/GifImagePlugin.py, _seek.
     """
     if frame >= limits.frames:
@@ -199,13 +199,13 @@ def _frame_size(image: ImageFile.ImageFile, file: IO[bytes], frame: int, limits:
         file.seek(0)
         reach = [size, *islice(gif_extents(file.read()), frame + 1)]
         size = Size(max(extent.height for extent in reach), max(extent.width for extent in reach))
-    if image.format == "TIFF":
+    if image.format in ("TIFF", "HEIF"):
         try:
             image.seek(frame)
         except (MemoryError, MediaError):
             raise
         except Exception as error:
-            raise CorruptImage("the TIFF frames are truncated or corrupt") from error
+            raise CorruptImage(f"the {image.format} frames are truncated or corrupt") from error
         size = Size(image.height, image.width)
     limits.check_pixels(*size)
     return size

@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-__all__ = ["ListedHost", "address_allowed", "is_address", "is_host", "is_listed"]
+from foveal.errors import OptionError
+
+__all__ = ["ListedHost", "address_allowed", "is_address", "is_host", "is_listed", "is_named", "listed_host"]
 
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_ENTRY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::([0-9]{1,5}))?", re.IGNORECASE)
 _NAME_LENGTH = 253
 
 # What allow_private_hosts opens: loopback, private use, shared by a carrier, link-local, unique local.
@@ -78,6 +81,35 @@ def is_host(host: str) -> bool:
     return not _NUMBER.fullmatch(host.rpartition(".")[2]) or is_address(host)
 
 
+def listed_host(entry: str) -> ListedHost:
+    """Return what an entry of ``allowed_domains`` means.
+
+    Raises
+    ------
+    ValueError
+        If it is no host, ``*.host`` or ``host:port``.
+    OptionError
+        If its name is in a script that takes a package which is not installed.
+    """
+    match = _ENTRY.fullmatch(entry.removeprefix("*."))
+    host = _encoded(match[1] or match[2]).removesuffix(".") if match else ""
+    port = int(match[3]) if match and match[3] else None
+    if not is_host(host) or not (port is None or 0 < port < 65536):
+        raise ValueError("no host")
+    return ListedHost(ip_address(host).compressed if ":" in host else host, entry.startswith("*."), port)
+
+
+def _encoded(name: str) -> str:
+    """Return a name as it is resolved, in lower case and ASCII."""
+    if name.isascii():
+        return name.lower()
+    try:
+        import idna
+    except ModuleNotFoundError:
+        raise OptionError("allowed_domains: names in other scripts need pip install 'foveal[http]'") from None
+    return idna.encode(name.lower()).decode()  # IDNAError is a ValueError
+
+
 def is_listed(host: str, port: int, own_port: int, entries: Iterable[ListedHost]) -> bool:
     """Return whether a host is allowed by an entry.
 
@@ -89,10 +121,12 @@ def is_listed(host: str, port: int, own_port: int, entries: Iterable[ListedHost]
         Of the URL, and of its scheme.
     entries : iterable of ListedHost
     """
-    return any(
-        port == (entry.port or own_port) and (host.endswith(f".{entry.host}") if entry.below else host == entry.host)
-        for entry in entries
-    )
+    return any(port == (entry.port or own_port) and is_named(host, [entry]) for entry in entries)
+
+
+def is_named(host: str, entries: Iterable[ListedHost]) -> bool:
+    """Return whether an entry names a host, whatever its port."""
+    return any(host.endswith(f".{entry.host}") if entry.below else host == entry.host for entry in entries)
 
 
 def address_allowed(address: str, allow_private: bool) -> bool:

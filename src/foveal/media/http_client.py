@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import httpcore
 import httpx
 
-from foveal.errors import FetchFailed, HostNotAllowed, MediaError, MediaTooLarge, OptionError
-from foveal.media.hosts import ListedHost, address_allowed, is_address, is_host, is_listed
+from foveal.errors import FetchFailed, HostNotAllowed, MediaError, MediaTooLarge
+from foveal.media.hosts import address_allowed, is_address, is_host, is_listed, is_named, listed_host
 from foveal.media.urls import Allowance, FetchSettings, trimmed
 
 __all__ = ["HttpClient"]
@@ -74,17 +74,12 @@ class HttpClient:
     Parameters
     ----------
     settings : FetchSettings
-
-    Raises
-    ------
-    OptionError
-        If an entry of ``allowed_domains`` is no host.
     """
 
     def __init__(self, settings: FetchSettings) -> None:
         domains = settings.allowed_domains
         self._settings = settings
-        self._listed = None if domains is None else [_listed_host(entry) for entry in domains]
+        self._listed = None if domains is None else [listed_host(entry) for entry in domains]
         self._connections = Connections(settings)
 
     async def close(self) -> None:
@@ -107,9 +102,13 @@ class HttpClient:
             except TimeoutError:
                 raise FetchFailed(f"not complete after {seconds:g} s (total_timeout)") from None
 
-    def _is_listed(self, target: Target) -> bool:
+    def _check_listed(self, target: Target) -> None:
         own_port = _PORTS[target.scheme]
-        return self._listed is None or is_listed(target.host, target.port, own_port, self._listed)
+        if self._listed is None or is_listed(target.host, target.port, own_port, self._listed):
+            return
+        if is_named(target.host, self._listed):
+            raise HostNotAllowed(f"the host is listed, but not its port {target.port} (allowed_domains, as host:port)")
+        raise HostNotAllowed("the host is not listed (allowed_domains)")
 
     async def _follow(self, target: Target, max_bytes: int, allowance: Allowance) -> bytes:
         answer = await self._ask(target, max_bytes, allowance)
@@ -124,8 +123,7 @@ class HttpClient:
 
     async def _ask(self, target: Target, max_bytes: int, allowance: Allowance) -> bytes | str:
         """Return the body, or the URL where it is to be found."""
-        if not self._is_listed(target):
-            raise HostNotAllowed("the host is not listed (allowed_domains)")
+        self._check_listed(target)
         connect, read = self._settings.connect_timeout, self._settings.read_timeout
         url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
         with _failures(self._settings):
@@ -293,19 +291,6 @@ class Stream(httpcore.AsyncNetworkStream):
 def resolve(host: str, port: int) -> list[str]:
     """Return the addresses of a host in the order in which they should be tried."""
     return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-
-
-def _listed_host(entry: str) -> ListedHost:
-    below = entry.startswith("*.")
-    try:
-        url = httpx.URL(f"//{entry.removeprefix('*.')}")
-        host = _host(url)
-        plain = not url.userinfo and url.raw_path == b"/" and not url.fragment
-    except (httpx.InvalidURL, ValueError):
-        plain = False
-    if not plain:
-        raise OptionError("allowed_domains: an entry is not a host, *.host or host:port")
-    return ListedHost(host, below, url.port)
 
 
 def _parsed(text: str) -> Target:

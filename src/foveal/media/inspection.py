@@ -11,7 +11,7 @@ from foveal.media.arrays import array_options, as_channels_last
 from foveal.media.decode import has_alpha
 from foveal.media.frames import count_frames
 from foveal.media.header import header_of, open_header
-from foveal.media.limits import Limits
+from foveal.media.limits import Limits, checked_limits
 from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.media.sources import EncodedFile, ImageItem, encoded_file, naming
 from foveal.types import Size
@@ -43,10 +43,12 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     bits : int
         Of a channel as it is stored, or of a palette's index.
     orientation : int
-        1 to 8, as EXIF counts: what the policy applies. 1 for Pillow images and arrays, which are taken as they are.
+        1 to 8, as EXIF counts: what the policy applies. 1 for Pillow images and arrays, which are taken as they are,
+        and for TIFF, which Pillow turns while it loads it, whatever the policy: ``stored`` is its size then.
     frames : int or None
         Frames of an animation, pages, or pictures of a multi-picture file. None where that is not known without
-        walking through much of a file, or through a Pillow image.
+        walking through much of a file, or through a Pillow image: a GIF of 32 MiB or of very many blocks, a TIFF of
+        4,096 pages.
     has_alpha : bool
         Whether pixels may be transparent: an alpha channel, or a transparent colour.
     bytes : int or None
@@ -100,7 +102,7 @@ def inspect(
         Where it is no image, or cannot be read.
     """
     chosen = decode_policy(policy)
-    limits = Limits.default() if limits is None else limits
+    limits = Limits.default() if limits is None else checked_limits(limits)
     if isinstance(source, np.ndarray):
         found = _of_array(source, array_options(input_data_format, None).channels_first)
     elif isinstance(source, Image.Image):

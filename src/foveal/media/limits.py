@@ -1,6 +1,7 @@
 """What an image, and the images of a request together, may cost: checked from headers, before anything is decoded."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -9,10 +10,12 @@ import msgspec
 from foveal.errors import ImageSizeError, MediaTooLarge, OptionError
 from foveal.types import Size
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "checked_limits"]
 
-_DIGITS = 18
-"""Of a number in the environment: all that fit a file offset."""
+_WHOLE = re.compile(r"[0-9]{1,18}")
+"""A number in the environment: all that fit a file offset."""
+
+_DECIMAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
 
 _FOR_BATCHES = {"images": 1 << 16, "encoded_bytes": 1 << 40, "decoded_bytes": 1 << 40, "aspect_ratio": 1 << 20}
 """Of a call over images of one's own: about 23,000 photographs of 12 megapixels, half an hour of decoding on one core.
@@ -27,7 +30,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     `Limits.default` is for requests that anyone may send; `Limits.for_batches`, the default of `Preprocessor`, for
     images of one's own, many in a call. Environment variables change either: ``FOVEAL_MAX_PIXELS=50000000``, and so on
-    for each of the attributes.
+    for each of the attributes; what a caller names, ``Limits.for_batches(images=4)``, is above both. ``Limits(...)``
+    itself asks no variable, and what it is not given is as in a request.
 
     Attributes
     ----------
@@ -49,7 +53,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         Longer edge by shorter edge: 4,096, and 1,048,576 for batches. Models have rules of their own; this one bounds
         what a strip of one pixel becomes where a model scales the shorter edge.
     frames : int
-        Of an animation whose header says how many it has, and that a policy's ``frame`` may reach: 4,096.
+        Of an animation whose header says how many it has, which is so of PNG, WebP, AVIF and HEIF, and where any format
+        is asked for another frame than the first by a policy's ``frame``, the number of that frame: 4,096. Of a GIF, a
+        TIFF or a multi-picture JPEG the first frame is read whatever their number, which their headers do not say.
 
     Raises
     ------
@@ -74,29 +80,40 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                 raise OptionError(f"Limits.{name} must be {_kind(name)} of at least 1")
 
     @classmethod
-    def default(cls, environment: Mapping[str, str] | None = None) -> Self:
+    def default(cls, environment: Mapping[str, str] | None = None, **fields: int | float) -> Self:
         """Return the limits of a request that anyone may send, with what the environment overrides.
 
         Parameters
         ----------
         environment : mapping, optional
             ``os.environ`` by default.
+        **fields
+            Limits that neither the default nor the environment decides.
 
         Raises
         ------
         OptionError
-            If a variable is not a number of at least 1.
+            If a variable or field is not a number of at least 1, or there is no such field.
         """
-        return cls(**_overrides(os.environ if environment is None else environment))
+        return cls._layered({}, environment, fields)
 
     @classmethod
-    def for_batches(cls, environment: Mapping[str, str] | None = None) -> Self:
+    def for_batches(cls, environment: Mapping[str, str] | None = None, **fields: int | float) -> Self:
         """Return the limits of a call over images of one's own, with what the environment overrides.
 
         Bytes, pixels and frames of an image are limited as in a request. For parameters and errors see
         `Limits.default`.
         """
-        return cls(**{**_FOR_BATCHES, **_overrides(os.environ if environment is None else environment)})
+        return cls._layered(_FOR_BATCHES, environment, fields)
+
+    @classmethod
+    def _layered(
+        cls, base: Mapping[str, Any], environment: Mapping[str, str] | None, fields: Mapping[str, Any]
+    ) -> Self:
+        for name in fields:
+            if name not in cls.__struct_fields__:
+                raise OptionError(f"Limits has no {name[:40]!r}; it has {', '.join(cls.__struct_fields__)}")
+        return cls(**{**base, **_overrides(os.environ if environment is None else environment), **fields})
 
     def check_bytes(self, count: int) -> None:
         """Refuse an encoded image of too many bytes.
@@ -198,15 +215,31 @@ _VARIABLES = {
 def _overrides(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return the limits that the environment names; an empty variable is none."""
     found = ((name, variable, environment.get(variable)) for name, variable in _VARIABLES.items())
-    return {name: _number(variable, text.strip()) for name, variable, text in found if text}
+    return {name: _number(name, variable, text.strip()) for name, variable, text in found if text}
 
 
-def _number(variable: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) >= 1):
+def _number(name: str, variable: str, text: str) -> int | float:
+    form = _DECIMAL if name == "aspect_ratio" else _WHOLE
+    if not form.fullmatch(text) or float(text) < 1:
         shown = "".join(character if character.isprintable() else "?" for character in text[:40])
-        raise OptionError(f"{variable} is {shown!r}: it must be a whole number of at least 1, in digits")
-    return int(text)
+        raise OptionError(f"{variable} is {shown!r}: it must be {_kind(name)} of at least 1, in digits")
+    return float(text) if "." in text else int(text)
 
 
 def _kind(name: str) -> str:
     return "a number" if name == "aspect_ratio" else "a whole number"
+
+
+def checked_limits(limits: object) -> Limits:
+    """Return limits that a caller gave.
+
+    Raises
+    ------
+    OptionError
+        If they are something else.
+    """
+    if not isinstance(limits, Limits):
+        raise OptionError(
+            f"limits must be a foveal.Limits, as Limits.for_batches(images=4), not a {type(limits).__name__[:40]}"
+        )
+    return limits

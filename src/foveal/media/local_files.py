@@ -11,6 +11,7 @@ from foveal.errors import FetchFailed, HostNotAllowed, MediaError, MediaTooLarge
 
 __all__ = ["read_file_url"]
 
+_SETTING = "FetchSettings.file_root, FOVEAL_FETCH_FILE_ROOT"
 _PATH_LENGTH = 4096
 _MAX_LINKS = 40
 """What Linux allows at most."""
@@ -43,9 +44,9 @@ def read_file_url(url: str, root: str | None, max_bytes: int) -> bytes:
     MediaTooLarge
     """
     if root is None:
-        raise HostNotAllowed("file URLs are not read (file_root is not set)")
-    names = _names_below(_path(url), root)
-    with _reasons(), _opened(root, names) as file:
+        raise HostNotAllowed(f"file URLs are not read: no directory is set for them ({_SETTING})")
+    path = _path(url)
+    with _reasons(), _opened(root, path) as file:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise FetchFailed("the file URL does not lead to a regular file")
@@ -82,15 +83,25 @@ def _names(path: bytes) -> list[bytes]:
 
 
 @contextmanager
-def _opened(root: str, names: list[bytes]) -> Iterator[int]:
+def _opened(root: str, path: bytes) -> Iterator[int]:
     """Open a file below a directory, as the kernel would resolve its path, but never above."""
-    held = [os.open(root, _SEARCH)]
+    held = [_opened_root(root)]
     try:
-        held.append(_walk(root, names, held))
+        held.append(_walk(root, _names_below(path, root), held))
         yield held[-1]
     finally:
         for descriptor in held:
             os.close(descriptor)
+
+
+def _opened_root(root: str) -> int:
+    try:
+        return os.open(root, _SEARCH)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise FetchFailed(
+            f"the directory that file URLs are read from cannot be opened: {reason} ({_SETTING})"
+        ) from None
 
 
 def _walk(root: str, names: list[bytes], held: list[int]) -> int:
@@ -144,7 +155,7 @@ def _too_large(length: int, max_bytes: int) -> MediaTooLarge:
 
 
 def _elsewhere() -> HostNotAllowed:
-    return HostNotAllowed("the file URL leads out of the directory that is allowed (file_root)")
+    return HostNotAllowed(f"the file URL leads out of the directory that is allowed ({_SETTING})")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 import msgspec
 
 from foveal.errors import OptionError
+from foveal.media.fields import field_value
 from foveal.media.header import FORMATS
 from foveal.media.pixels import Backdrop
 
@@ -52,7 +53,7 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         255/65535 of the value, rounded. Of colours Pillow decodes the upper 8 bits; of floating-point images there is
         only ``clip``.
     frame : int
-        Of an animation, or of a file of several pages, from 0.
+        Of an animation, or of a file of several pages or pictures, from 0. Of a HEIF, 0 is its primary picture.
     truncated : {"refuse", "accept"}
         Whether an image whose file ends early is an error, or has grey (JPEG) or black rows where none were read, as
         with ``PIL.ImageFile.LOAD_TRUNCATED_IMAGES``. A process that sets that flag accepts them in any case.
@@ -90,10 +91,7 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def __post_init__(self) -> None:
         """Check every value; lists become tuples, and formats are named once each, in one order."""
         for name, kind in _kinds().items():
-            try:
-                value = msgspec.convert(getattr(self, name), kind, strict=True)
-            except msgspec.ValidationError as error:
-                raise OptionError(f"DecodePolicy.{name}: {str(error).splitlines()[0][:200]}") from None
+            value = field_value(f"DecodePolicy.{name}", getattr(self, name), kind)
             msgspec.structs.force_setattr(self, name, value)
         msgspec.structs.force_setattr(self, "formats", _known(self.formats))
 

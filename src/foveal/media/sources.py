@@ -3,6 +3,7 @@
 import inspect
 import io
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,9 @@ Kind = Literal["encoded", "pillow", "array"]
 
 _PATH_LENGTH, _NAME_LENGTH = 4096, 255
 """What Linux allows at most."""
+
+_FILE_NAME = re.compile(r"[^<>{}]{1,100}\.[A-Za-z0-9]{1,8}", re.DOTALL)
+"""A name that is shown though there is no such file."""
 
 _PIECE = 16 << 20
 """Bytes that are asked for at a time from objects that may give more than the limit."""
@@ -222,8 +226,11 @@ def encoded_file(item: object, limits: Limits) -> EncodedFile:
         return _of_path(item, limits)
     if callable(getattr(item, "read", None)):
         return _of_bytes(_read_all(item, limits.input_bytes), limits)
-    name = type(item).__name__[:40]
-    raise MediaError(f"a {name} is not an image; expected a path, bytes, a binary file, a PIL image or a NumPy array")
+    kind = type(item).__name__[:40]
+    raise MediaError(
+        f"an object of type {kind} is not an image; expected a path, a URL, bytes, a binary file, a PIL image or a "
+        "NumPy array"
+    )
 
 
 def _of_bytes(item: bytes | bytearray | memoryview, limits: Limits) -> EncodedFile:
@@ -241,18 +248,28 @@ def _of_path(item: str | os.PathLike[str], limits: Limits) -> EncodedFile:
     try:
         path = os.fsdecode(item)
     except Exception as error:  # __fspath__ is the caller's own code
-        raise MediaError(f"a {type(item).__name__[:40]} is not a path") from error
+        raise MediaError(f"an object of type {type(item).__name__[:40]} gives no path") from error
     scheme = url_scheme(path)
     if scheme == "data":
-        return _of_bytes(decode_data_url(path, limits.input_bytes), limits)
+        return _of_bytes(_of_data_url(path, limits), limits)
     if scheme is not None:
         raise MediaError("a URL is not read here; pass a path, a data URL or the bytes of the file")
     name = _shown(path)
+    if isinstance(item, str) and not _may_be_named(path):
+        raise _no_path(path)
     with naming(name):
         status = _status(path)
         limits.check_bytes(status.st_size)
     open_file = partial(_open_path, path, _stamp(status))
     return EncodedFile(open_file, status.st_size, name, partial(_file_digest, open_file))
+
+
+def _of_data_url(url: str, limits: Limits) -> bytes:
+    data = decode_data_url(url, limits.input_bytes)
+    if not data:
+        fragment = "; a '#' begins its fragment, which is no part of them" if "#" in url else ""
+        raise CorruptImage(f"the data URL holds no bytes{fragment}")
+    return data
 
 
 # ---- paths
@@ -302,11 +319,20 @@ def _file_digest(open_file: Callable[[], IO[bytes]]) -> str:
         return digest_file(file)
 
 
+def _may_be_named(path: str) -> bool:
+    """Whether a text is the path of something, or its name looks like that of a file; base64 and markup never do."""
+    return _FILE_NAME.fullmatch(Path(path).name) is not None or os.path.lexists(path)
+
+
+def _no_path(path: str) -> MediaError:
+    return MediaError(f"a str of {len(path)} characters is neither the path of a file nor a URL")
+
+
 def _shown(path: str) -> str:
-    """Return the file's name as it may appear in a message: no directories, one line, nothing that was never a path."""
+    """Return the file's name as it may appear in a message: no directories, one line."""
     name = Path(path).name or "the path"
     if len(path) > _PATH_LENGTH or len(name) > _NAME_LENGTH:
-        raise MediaError(f"a str of {len(path)} characters is not a path")
+        raise _no_path(path)
     return "".join(character if character.isprintable() else "?" for character in name)
 
 
@@ -344,8 +370,10 @@ def _read_all(file: Any, limit: int) -> bytes:
                 file.seek(position)
     except (MediaError, MemoryError):
         raise
+    except io.UnsupportedOperation as error:
+        raise MediaError("the file object was not opened for reading") from error
     except Exception as error:  # the object's own code
-        raise MediaError("the file object cannot be read") from error
+        raise MediaError(f"the file object cannot be read: its methods raise {type(error).__name__[:40]}") from error
 
 
 def _rewound(file: Any) -> int | None:
@@ -361,13 +389,24 @@ def _rewound(file: Any) -> int | None:
 def _read_pieces(file: Any, limit: int) -> bytes:
     pieces: list[bytes] = []
     left = limit
-    while piece := file.read(min(_PIECE, left + 1)):
+    while (piece := file.read(min(_PIECE, left + 1))) != b"":
         if not isinstance(piece, bytes):
-            if inspect.iscoroutine(piece):
-                piece.close()
-            raise MediaError(f"the file object gives {type(piece).__name__[:40]}, not bytes")
+            raise MediaError(_not_bytes(piece))
         pieces.append(piece)
         left -= len(piece)
         if left < 0:
             raise MediaTooLarge(f"the file object holds more than the limit of {limit} bytes (Limits.input_bytes)")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _not_bytes(piece: object) -> str:
+    """Return what is wrong with a file that does not give bytes."""
+    if inspect.isawaitable(piece):
+        if inspect.iscoroutine(piece):
+            piece.close()
+        return "the file object is asynchronous; pass the bytes that its read() gives when it is awaited"
+    if isinstance(piece, str):
+        return "the file object gives str, not bytes; open it in binary mode"
+    if piece is None:
+        return "the file object has no bytes yet (its read() gives None); pass one that waits for them"
+    return f"the file object gives {type(piece).__name__[:40]}, not bytes"

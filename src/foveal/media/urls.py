@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import msgspec
 
 from foveal.errors import HostNotAllowed, MediaTooLarge, OptionError
 from foveal.media.data_url import decode_data_url
+from foveal.media.fields import field_value
+from foveal.media.hosts import listed_host
 from foveal.media.local_files import read_file_url
 
 __all__ = ["Allowance", "FetchSettings", "is_http", "load_local", "trimmed", "url_scheme"]
@@ -45,6 +47,11 @@ class FetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     concurrency : int
         Of URLs that are fetched at a time; the others wait.
 
+    Raises
+    ------
+    OptionError
+        If a value is none of these.
+
     Notes
     -----
     Proxies and credentials of the environment (``HTTPS_PROXY``, ``.netrc``) are never used: a proxy would connect to
@@ -63,11 +70,9 @@ class FetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     def __post_init__(self) -> None:
         """Check the values, as msgspec does only where it decodes."""
         for field in msgspec.structs.fields(type(self)):
-            try:
-                value = msgspec.convert(getattr(self, field.name), field.type)
-            except msgspec.ValidationError as error:
-                raise OptionError(f"FetchSettings.{field.name}: {error}") from None
+            value = field_value(f"FetchSettings.{field.name}", getattr(self, field.name), field.type)
             msgspec.structs.force_setattr(self, field.name, value)
+        _check_domains("FetchSettings.allowed_domains", self.allowed_domains)
 
     @classmethod
     def default(cls, environment: Mapping[str, str] | None = None) -> Self:
@@ -90,11 +95,19 @@ class FetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             text = variables.get(name, "").strip()
             if text:
                 value = tuple(text.replace(",", " ").split()) if field.name == "allowed_domains" else text
-                try:
-                    values[field.name] = msgspec.convert(value, field.type, strict=False)
-                except msgspec.ValidationError as error:
-                    raise OptionError(f"{name}: {error}") from None
+                values[field.name] = field_value(name, value, field.type, strict=False)
+        _check_domains(f"{PREFIX}ALLOWED_DOMAINS", values.get("allowed_domains"))
         return cls(**values)
+
+
+def _check_domains(name: str, domains: Sequence[str] | None) -> None:
+    for number, domain in enumerate(domains or ()):
+        try:
+            listed_host(domain)
+        except OptionError:
+            raise
+        except ValueError:
+            raise OptionError(f"{name}: entry {number} is not a host, *.host or host:port") from None
 
 
 class Allowance:

@@ -6,6 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from foveal.media.fast_jpeg import is_available
+from foveal.media.limits import Limits
+from foveal.media.urls import FetchSettings
 from foveal.run.execute import instruction_level
 from foveal.run.schedule import available_threads
 from foveal_kernels import target
@@ -20,6 +22,8 @@ PACKAGES = (
     "llvmlite",
     "pillow",
     "simplejpeg",
+    "pillow_heif",
+    "httpx",
     "ml_dtypes",
     "torch",
     "torchvision",
@@ -35,12 +39,15 @@ def info() -> dict[str, Any]:
     dict
         ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cache_directory``;
         ``cache_writable``, whether new kernels can be kept there; ``cached_kernels``, the number of files in it;
-        ``jpeg_decoder``; ``cpu``; ``versions``, None for packages that are not installed.
+        ``jpeg_decoder``; ``cpu``; ``settings``, those of `Limits` and `FetchSettings` that the environment changes;
+        ``versions``, None for packages that are not installed.
 
     Raises
     ------
     TargetError
         If ``FOVEAL_TARGET`` names a level that does not exist or that this CPU cannot run.
+    OptionError
+        If a variable of the settings has no value that they can have.
     """
     directory = cache_directories()[0]
     return {
@@ -52,8 +59,15 @@ def info() -> dict[str, Any]:
         "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
         "jpeg_decoder": "simplejpeg, as Pillow" if is_available() else "pillow",
         "cpu": _cpu_name(),
+        "settings": _changed(Limits.default(), Limits()) | _changed(FetchSettings.default(), FetchSettings()),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES},
     }
+
+
+def _changed(found: Limits | FetchSettings, plain: Limits | FetchSettings) -> dict[str, Any]:
+    names = found.__struct_fields__
+    values = {name: (getattr(found, name), getattr(plain, name)) for name in names}
+    return {f"{type(found).__name__}.{name}": value for name, (value, usual) in values.items() if value != usual}
 
 
 def _version(package: str) -> str | None:

@@ -1,6 +1,6 @@
 """What images become in a prompt: placeholders expanded as text and as token ids."""
 
-from foveal.tokens.expand import Expansion, expand, expand_text
+from foveal.tokens.expand import Expansion, anchored, expand, expand_text
 from foveal.tokens.ids import Encode, ExpandedIds, Range, expand_ids, token_id
 from foveal.tokens.template import Piece
 
@@ -10,6 +10,7 @@ __all__ = [
     "Expansion",
     "Piece",
     "Range",
+    "anchored",
     "expand",
     "expand_ids",
     "expand_text",

@@ -13,7 +13,7 @@ from foveal.spec.tokens import Tokens
 from foveal.tokens.template import Piece, pieces
 from foveal.types import Size
 
-__all__ = ["Expansion", "check_number", "expand", "expand_text"]
+__all__ = ["Expansion", "anchored", "check_number", "expand", "expand_text"]
 
 
 class Expansion(msgspec.Struct, frozen=True):
@@ -75,14 +75,37 @@ def expand_text(tokens: Tokens, prompt: str, plans: Sequence[Plan]) -> str:
     PlaceholderError
         If there are not as many placeholders as images, or their numbers are not 1, 2, 3, ... in order.
     """
+    return _replaced(tokens, prompt, [expand(tokens, plan).text for plan in plans])
+
+
+def anchored(tokens: Tokens, prompt: str, images: int) -> str:
+    """Return a prompt in which a token stands for each image, as `expand_ids` takes it once it is tokenized.
+
+    Where the placeholder is a token, that is the prompt itself.
+
+    Parameters
+    ----------
+    tokens : Tokens
+    prompt : str
+        With a placeholder for each image.
+    images : int
+
+    Raises
+    ------
+    PlaceholderError
+        As `expand_text`.
+    """
+    return _replaced(tokens, prompt, [tokens.anchor or tokens.placeholder] * images)
+
+
+def _replaced(tokens: Tokens, prompt: str, replacements: Sequence[str]) -> str:
     parts = _pattern(tokens.placeholder, tokens.anchor).split(prompt)
     texts, numbers = parts[::2], parts[1::2]
-    check_number(tokens.placeholder, len(numbers), len(plans))
+    check_number(tokens.placeholder, len(numbers), len(replacements))
     for number, written in enumerate(numbers, 1):
         if written not in (None, "", str(number)):
             raise PlaceholderError(f"placeholder {number} has the number {written[:20]}: they count from 1, in order")
-    expanded = [expand(tokens, plan).text for plan in plans]
-    return "".join(text for pair in zip(texts, [*expanded, ""], strict=True) for text in pair)
+    return "".join(text for pair in zip(texts, [*replacements, ""], strict=True) for text in pair)
 
 
 def check_number(placeholder: str, found: int, images: int) -> None:
