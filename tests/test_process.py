@@ -133,6 +133,24 @@ def test_urls_without_a_loop(qwen, monkeypatch):
         assert qwen.process([PAD], [part(site.url("/a"))]).identities == qwen.process([PAD], png()).identities
 
 
+def test_too_many_images_are_refused_before_one_is_fetched(monkeypatch):
+    monkeypatch.setenv("FOVEAL_FETCH_ALLOW_PRIVATE_HOSTS", "true")
+    few = foveal.Preprocessor.from_spec("qwen2_5_vl", limits=foveal.Limits(images=2))
+    with Threaded({"/a": response(body=png())}) as site:
+        urls = [site.url("/a")] * 3
+
+        def in_a_loop(images):
+            return asyncio.run(few.process_async([PAD] * 3, images))
+
+        calls = few, few.plan, lambda images: few(images, on_error="return"), lambda images: few.process([PAD], images)
+        for call in (*calls, in_a_loop):
+            with pytest.raises(foveal.MediaTooLarge, match=r"^there are 3 images, more than the limit of 2 "):
+                call(urls)
+        assert not site.requests
+        few(urls[:2])
+        assert len(site.requests) == 2
+
+
 def test_async_without_urls_and_with_options(qwen):
     async def main():
         return await qwen.process_async([PAD], png(400, 400), policy="sglang", max_pixels=3136)

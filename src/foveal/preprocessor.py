@@ -463,7 +463,7 @@ class Preprocessor:
                 sum(start <= item.index < start + count for item in items)
                 for start, count in zip(starts, counts, strict=False)
             )
-        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts)
+        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts, [item.index for item in items])
 
     def _changed(self, policy: DecodePolicy | str | None, overrides: Mapping[str, Any]) -> "Preprocessor":
         """Return a preprocessor with another policy and with fields of one call; itself where nothing changes."""
