@@ -17,7 +17,7 @@ from foveal.media.limits import Limits
 from foveal.media.pixels import Pixels
 from foveal.media.policy import DEFAULT, DecodePolicy
 from foveal.media.sources import Kind, Source, open_source
-from foveal.media.urls import url_scheme
+from foveal.media.urls import FetchSettings, url_scheme
 from foveal.plan.make import primary_dtype
 from foveal.plan.plan import Plan
 from foveal.plan.views import Sample
@@ -268,18 +268,22 @@ def open_items(
 
 
 def fetched(
-    samples: Sequence[Sequence[object]], limits: Limits, failed: dict[int, FovealError] | None = None
+    samples: Sequence[Sequence[object]],
+    limits: Limits,
+    failed: dict[int, FovealError] | None = None,
+    settings: FetchSettings | None = None,
 ) -> list[list[object]]:
     """Return the images with every ``http``, ``https`` and ``file`` URL replaced by the bytes that are there.
 
-    All are fetched together, as `foveal.media.urls.FetchSettings.default` allows it, unless there are too many images;
-    paths, ``data:`` URLs and all other images are left as they are, and looked at only when they are opened. A caller's
-    event loop waits; `fetched_async` does not make it.
+    All are fetched together, unless there are too many images; paths, ``data:`` URLs and all other images are left as
+    they are, and looked at only when they are opened. A caller's event loop waits; `fetched_async` does not make it.
 
     Parameters
     ----------
     samples, limits, failed
         As for `open_items`. A URL whose error is in ``failed`` stays, and is refused when it is opened.
+    settings : FetchSettings, optional
+        Where they may come from; `FetchSettings.default` if not given.
 
     Raises
     ------
@@ -293,7 +297,7 @@ def fetched(
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
 
-    answers = load_urls(list(urls.values()), limits.input_bytes, max_total=limits.encoded_bytes)
+    answers = load_urls(list(urls.values()), limits.input_bytes, settings, limits.encoded_bytes)
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
 
 
@@ -301,25 +305,25 @@ async def fetched_async(
     samples: Sequence[Sequence[object]],
     limits: Limits,
     fetcher: "Fetcher | None" = None,
-    failed: dict[int, FovealError] | None = None,
+    settings: FetchSettings | None = None,
 ) -> list[list[object]]:
     """Return what `fetched` returns, while the event loop goes on.
 
     Parameters
     ----------
-    samples, limits, failed
+    samples, limits, settings
         As for `fetched`.
     fetcher : Fetcher, optional
-        Whose settings and connections are used; one of this call if not given.
+        Whose own settings and connections are used; one of this call if not given.
     """
     urls = _remote(samples, limits)
     if not urls:
         return [list(sample) for sample in samples]
     from foveal.media.fetch import Fetcher
 
-    async with nullcontext(fetcher) if fetcher else Fetcher() as used:
+    async with nullcontext(fetcher) if fetcher else Fetcher(settings) as used:
         answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
-    return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
+    return _with_answers(samples, dict(zip(urls, answers, strict=True)), None)
 
 
 def _remote(samples: Sequence[Sequence[object]], limits: Limits) -> dict[int, str]:

@@ -27,7 +27,7 @@ def send(
     target: Annotated[
         str,
         typer.Argument(
-            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets and runs no model.",
+            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets.",
             metavar="TARGET",
         ),
     ],
