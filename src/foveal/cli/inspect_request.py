@@ -27,9 +27,9 @@ def inspect_request(
 ) -> None:
     """Show what is in a request, and what a careful engine would refuse of it; exits with 1 if there is anything."""
     from foveal.backends.messages import recognized
-    from foveal.grpc.check import problems
-    from foveal.grpc.decode import decode
-    from foveal.grpc.describe import describe
+    from foveal.grpc.checking import problems
+    from foveal.grpc.decoding import decode
+    from foveal.grpc.description import describe
 
     data = file.read_bytes()
     candidates = recognized(data) if backend is None else [backend]

@@ -27,7 +27,7 @@ def send(
     target: Annotated[
         str,
         typer.Argument(
-            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets and runs no model.",
+            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets.",
             metavar="TARGET",
         ),
     ],
@@ -87,7 +87,7 @@ async def _answer(
     if target != LOOPBACK:
         answer = await _sent(backend, target, ready, sampling, transport, timeout)
         return {"backend": backend, "target": target, **answer}
-    from foveal.grpc.describe import describe
+    from foveal.grpc.description import describe
     from foveal.grpc.worker import Received, Worker
 
     received: list[Received] = []
