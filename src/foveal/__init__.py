@@ -67,6 +67,7 @@ __all__ = [
     "aligned_empty",
     "assemble",
     "inspect",
+    "release_memory",
     "tune_allocator",
     "verify",
 ]
@@ -77,6 +78,7 @@ _LATER = {
     "Request": "foveal.backends",
     "ServerInfo": "foveal.backends",
     "assemble": "foveal.backends",
+    "release_memory": "foveal.run.memory",
     "tune_allocator": "foveal.run.allocator",
     "verify": "foveal.verification",
 }

@@ -4,7 +4,6 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -88,24 +87,24 @@ class ImageCache:
         if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
             raise OptionError("max_bytes must be a whole number of at least 0")
         self.max_bytes = max_bytes
-        self._hits = self._misses = self._evictions = 0
-        self._forget()
+        self._hits = self._misses = self._evictions = self._bytes = 0
+        self._parts: OrderedDict[Key, Part] = OrderedDict()
+        self._lock = threading.Lock()
         _caches.add(self)
 
     def __repr__(self) -> str:
         return f"<ImageCache, {self._bytes} of {self.max_bytes} bytes>"
 
-    def get(self, keys: Sequence[Key]) -> list[Part | None]:
-        """Return the parts of images, None for those that are not there; parts are read-only and stay as they are."""
+    def get(self, key: Key) -> Part | None:
+        """Return the part of an image, which is read-only and stays as it is; None where it is not there."""
         with self._lock:
-            found = [self._parts.get(key) for key in keys]
-            for key, part in zip(keys, found, strict=True):
-                if part is not None:
-                    self._parts.move_to_end(key)
-            missing = sum(part is None for part in found)
-            self._hits += len(keys) - missing
-            self._misses += missing
-        return found
+            found = self._parts.get(key)
+            if found is None:
+                self._misses += 1
+            else:
+                self._hits += 1
+                self._parts.move_to_end(key)
+            return found
 
     def put(self, key: Key, part: Part) -> None:
         """Keep a copy of a part, if it is not larger than the cache."""
@@ -118,15 +117,15 @@ class ImageCache:
         np.copyto(copy, part)
         copy.flags.writeable = False
         with self._lock:
-            self._drop(key)
+            before = self._parts.pop(key, None)
+            self._bytes += copy.nbytes - (0 if before is None else before.nbytes)
             self._parts[key] = copy
-            self._bytes += copy.nbytes
             while self._bytes > self.max_bytes:
-                self._drop(next(iter(self._parts)))
+                self._bytes -= self._parts.popitem(last=False)[1].nbytes
                 self._evictions += 1
 
     def clear(self) -> None:
-        """Drop everything; the counts of hits, misses and evictions go on."""
+        """Drop all images; the counts of hits, misses and evictions go on."""
         with self._lock:
             self._parts.clear()
             self._bytes = 0
@@ -137,24 +136,15 @@ class ImageCache:
             counts = self._hits, self._misses, self._evictions
             return CacheStats(*counts, len(self._parts), self._bytes, self.max_bytes)
 
-    def _drop(self, key: Key) -> None:
-        part = self._parts.pop(key, None)
-        self._bytes -= 0 if part is None else part.nbytes
-
-    def _forget(self) -> None:
-        """Begin with nothing and an open lock, whoever held the one before."""
-        self._lock = threading.Lock()
-        self._parts: OrderedDict[Key, Part] = OrderedDict()
-        self._bytes = 0
-
 
 _caches: "weakref.WeakSet[ImageCache]" = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    """After a fork the threads that held locks are gone: start anew."""
+    """After a fork the threads that held locks are gone: start anew, with nothing that they may have left half done."""
     for cache in _caches:
-        cache._forget()
+        cache._lock = threading.Lock()
+        cache.clear()
 
 
 if hasattr(os, "register_at_fork"):

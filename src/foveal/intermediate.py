@@ -94,7 +94,7 @@ class Intermediate:
         identities = [item.identity for item in items]
         with stage("get_cache_missing_items"):
             keys = [Key(*of_image, dtype) for of_image in zip(identities, batch.plans, strict=True)]
-            found = self.cache.get(keys)
+            found = [self.cache.get(key) for key in keys]
         with stage("apply_hf_processor"):
             run_batch(batch, self.normalization, load, dtype, out, threads, found)
         with stage("merge_mm_kwargs"):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.errors import RequestError
+from foveal.run.memory import or_release
 
 __all__ = ["Level", "Payload", "copied", "little_endian", "nested", "serialize"]
 
@@ -126,7 +127,7 @@ def serialize(small: bytes, payloads: Iterable[Payload], request_id: str) -> byt
     if size > _MOST:
         raise RequestError(f"the request has {size} bytes, more than the {_MOST} of a message")
     try:
-        data: bytes = _new_bytes(None, size)
+        data: bytes = or_release(lambda: _new_bytes(None, size))
     except MemoryError:
         raise RequestError(f"the request needs {size} bytes, which cannot be had") from None
     writer = _Writer(data)

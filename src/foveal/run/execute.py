@@ -5,7 +5,7 @@ An index out of bounds in a kernel is a segmentation fault, so sizes, dtypes and
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,9 @@ from foveal.media.pixels import Pixels
 from foveal.plan.plan import BatchPlan, Normalization, Plan, View
 from foveal.run.buffers import aligned_empty, scratch
 from foveal.run.fixed_taps import run_fixed_taps
+from foveal.run.kept import kept
 from foveal.run.layout import layout_of
+from foveal.run.memory import or_release
 from foveal.run.reading import source_of
 from foveal.run.schedule import bands, run_all, thread_count
 from foveal.run.tables import (
@@ -246,7 +248,7 @@ def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
 
 def _allocated(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     try:
-        return aligned_empty(shape, DTYPES[dtype])
+        return or_release(lambda: aligned_empty(shape, DTYPES[dtype]))
     except (MemoryError, ValueError):
         size = math.prod(shape) * DTYPES[dtype].itemsize
         raise OutputError(f"the primary tensor {shape} needs {size} bytes, which cannot be had") from None
@@ -311,7 +313,7 @@ class Prepared(NamedTuple):
     owners: tuple[Any, ...]
 
 
-@lru_cache(maxsize=256)
+@kept
 def prepare(
     view: View, reference: str, normalization: Normalization, dtype: str, digits: int | None = None
 ) -> Prepared:
