@@ -42,14 +42,14 @@ def test_every_stage_of_a_request(qwen):
     process, miss, _, hit = calls
     assert [call.call for call in calls] == ["process", "assemble vllm"] * 2
     assert {call.images for call in calls} == {2}
-    assert set(process.seconds) == {"fetch", "get_mm_hashes", "apply_hf_processor", "plan", "apply_prompt_updates"}
+    assert set(process.seconds) == {"get_mm_hashes", "apply_hf_processor", "plan", "apply_prompt_updates"}
     common = {"get_cache_missing_items", "apply_hf_processor", "merge_mm_kwargs", "small_tensors"}
     assert set(miss.seconds) == common | {"decode", "resize"}
     assert set(hit.seconds) == common | {"copy"}
     for call in calls:
         assert min(call.seconds.values()) >= 0
         assert 0 < sum(call.seconds.get(name, 0) for name in STAGES) <= call.total
-    assert set(process.stats()) | set(miss.stats()) == VLLM | {"fetch_secs"}
+    assert set(process.stats()) | set(miss.stats()) == VLLM
     assert process.stats()["preprocessor_total_secs"] == pytest.approx(
         sum(process.seconds[name] for name in STAGES[1:] if name in process.seconds)
     )
@@ -62,8 +62,23 @@ def test_every_stage_of_a_call(qwen, threads, on_error):
         qwen([png(), png(700, 900)], threads=threads, on_error=on_error)
         qwen(png(), max_pixels=3136)
     assert [(call.call, call.images) for call in calls] == [("preprocess", 2), ("preprocess", 1)]
-    expected = {"fetch", "apply_hf_processor", "plan", "decode", "resize", "small_tensors"}
+    expected = {"apply_hf_processor", "plan", "decode", "resize", "small_tensors"}
     assert [set(call.seconds) for call in calls] == [expected] * 2
+
+
+def test_files_that_are_fetched(qwen, tmp_path):
+    (tmp_path / "a.png").write_bytes(png())
+    fetching = foveal.Preprocessor.from_spec("qwen2_5_vl", fetch=foveal.FetchSettings(file_root=str(tmp_path)))
+    with collected() as calls:
+        url = (tmp_path / "a.png").as_uri()
+        fetching(url)
+        fetching.process([PAD], url)
+        asyncio.run(fetching.process_async([PAD], url))
+    assert [call.seconds["fetch"] > 0 for call in calls] == [True] * 3
+    stats = calls[1].stats()
+    assert stats["preprocessor_total_secs"] == pytest.approx(
+        sum(seconds for name, seconds in stats.items() if name in VLLM and name != "preprocessor_total_secs")
+    )
 
 
 def test_a_request_for_trtllm_has_no_stages(qwen):
@@ -157,7 +172,6 @@ def test_the_line_of_the_log(qwen, caplog):
     line = record.getMessage()
     assert line.startswith("preprocess: 1 image, ")
     assert [word for word in (*STAGES, *PARTS) if f" {word} " in line.replace("(", " ")] == [
-        "fetch",
         "apply_hf_processor",
         "plan",
         "decode",

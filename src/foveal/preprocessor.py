@@ -246,8 +246,8 @@ class Preprocessor:
             )
             return planned
         if width is None:
-            flat_list = self.spec.image.batch.flat_list
-            return self._batch(*self._items(by_sample(images, flat_list), input_data_format, value_range))
+            samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, None, self.fetch)
+            return self._batch(samples, self._opened(samples, input_data_format, value_range))
         try:
             return self._plan(index(images), index(width))
         except TypeError:
@@ -316,10 +316,11 @@ class Preprocessor:
         name = _primary_dtype(dtype, self.dtype)
         grouped = by_sample(images, self.spec.image.batch.flat_list)
         with timed("preprocess", sum(map(len, grouped))):
-            samples, items = self._items(grouped, input_data_format, value_range, failed, name)
+            samples = fetched(grouped, self.limits, failed, self.fetch)
             from foveal.run.execute import run_batch  # imports Numba, which plans do not need
 
             with stage("apply_hf_processor"):
+                items = self._opened(samples, input_data_format, value_range, dtype=name, failed=failed)
                 load = [item.pixels for item in items]
                 if failed is not None:
                     with stage("decode"):
@@ -385,8 +386,7 @@ class Preprocessor:
         chosen = self._changed(policy, overrides)
         grouped = chosen._prompt_images(images)
         with timed("process", sum(map(len, grouped))):
-            with stage("fetch"):
-                samples = fetched(grouped, chosen.limits, None, chosen.fetch)
+            samples = fetched(grouped, chosen.limits, None, chosen.fetch)
             return chosen._intermediate(input_ids, samples, encode, cache)
 
     async def process_async(
@@ -412,8 +412,7 @@ class Preprocessor:
         chosen = self._changed(policy, overrides)
         grouped = chosen._prompt_images(images)
         with timed("process", sum(map(len, grouped))):
-            with stage("fetch"):
-                samples = await fetched_async(grouped, chosen.limits, fetcher, chosen.fetch)
+            samples = await fetched_async(grouped, chosen.limits, fetcher, chosen.fetch)
             from asyncio import to_thread
 
             return await to_thread(chosen._intermediate, input_ids, samples, encode, cache)
@@ -445,22 +444,16 @@ class Preprocessor:
             if progress:
                 progress(step)
 
-    def _items(
+    def _opened(
         self,
-        grouped: Sequence[Sequence[object]],
-        input_data_format: str | None,
-        value_range: Sequence[float] | None,
-        failed: dict[int, FovealError] | None = None,
-        dtype: str | None = None,
-    ) -> tuple[list[list[object]], list[Item]]:
-        with stage("fetch"):
-            samples = fetched(grouped, self.limits, failed, self.fetch)
-        options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
-        return samples, self._opened(samples, dtype=dtype, failed=failed, **options)
-
-    def _opened(self, samples: Sequence[Sequence[object]], **options: Any) -> list[Item]:
-        with stage("apply_hf_processor"), stage("plan"):
-            return open_items(samples, self._plan, limits=self.limits, policy=self.policy, spec=self.spec, **options)
+        samples: Sequence[Sequence[object]],
+        input_data_format: str | None = None,
+        value_range: Sequence[float] | None = None,
+        **options: Any,
+    ) -> list[Item]:
+        common: dict[str, Any] = {"limits": self.limits, "policy": self.policy, "spec": self.spec}
+        with stage("plan"):
+            return open_items(samples, self._plan, input_data_format, value_range, **common, **options)
 
     def _prompt_images(self, images: object) -> list[list[object]]:
         """Return the images of one prompt by sample, as the reference takes a list."""
@@ -482,7 +475,9 @@ class Preprocessor:
         encode: Encode | None,
         cache: ImageCache | None,
     ) -> Intermediate:
-        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode, cache)
+        with stage("apply_hf_processor"):
+            items = self._opened(samples)
+        return make_intermediate(self.spec, self.normalization, input_ids, items, encode, cache)
 
     def _batch(
         self,

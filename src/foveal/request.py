@@ -299,7 +299,8 @@ def fetched(
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
 
-    answers = load_urls(list(urls.values()), limits.input_bytes, settings, limits.encoded_bytes)
+    with stage("fetch"):
+        answers = load_urls(list(urls.values()), limits.input_bytes, settings, limits.encoded_bytes)
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
 
 
@@ -324,7 +325,8 @@ async def fetched_async(
     from foveal.media.fetch import Fetcher
 
     async with nullcontext(fetcher) if fetcher else Fetcher(settings) as used:
-        answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
+        with stage("fetch"):
+            answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), None)
 
 
