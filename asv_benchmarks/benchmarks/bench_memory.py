@@ -30,3 +30,23 @@ class Families:
 
     def peakmem_reference(self, model, size):
         pass
+
+
+class Outputs:
+    """Why there is no pool of outputs: new ones in a process whose allocator is tuned, beside one that is used again."""
+
+    params = (["reused", "fresh", "fresh, tuned"], ["float32", "bfloat16"])
+    param_names = ("output", "dtype")
+
+    def setup(self, output, dtype):
+        import foveal
+
+        if output == "fresh, tuned" and not foveal.tune_allocator():
+            raise NotImplementedError("the C library is not glibc")
+        self.image, self.preprocess = photo(1080, 1920), foveal.Preprocessor.from_spec("qwen2_5_vl")
+        shape = self.preprocess.plan(1080, 1920).shape
+        self.out = touched(shape, foveal.types.DTYPES[dtype]) if output == "reused" else None
+        self.time_call(output, dtype)
+
+    def time_call(self, output, dtype):
+        self.preprocess(self.image, dtype, self.out, threads=1)
