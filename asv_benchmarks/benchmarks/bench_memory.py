@@ -33,7 +33,7 @@ class Families:
 
 
 class Outputs:
-    """Why there is no pool of outputs: new ones in a process whose allocator is tuned, beside one that is used again."""
+    """Why there is no pool of outputs: new ones where the allocator is tuned take as long as one that is used again."""
 
     params = (["reused", "fresh", "fresh, tuned"], ["float32", "bfloat16"])
     param_names = ("output", "dtype")
