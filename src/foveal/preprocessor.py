@@ -329,6 +329,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        max_images: int | None = None,
         **overrides: Any,
     ) -> Intermediate:
         """Prepare a prompt and its images for a backend that is chosen later. No pixel is decoded.
@@ -348,6 +349,8 @@ class Preprocessor:
         encode : callable, optional
             The model's tokenizer, from text to ids: special tokens in the text recognized and none added. Needed only
             where the spec lacks ids.
+        max_images : int, optional
+            Of the prompt, in the place of the number that engines take of the model by default.
         **overrides
             Fields of the model's image processor for this request only.
 
@@ -372,7 +375,7 @@ class Preprocessor:
         """
         chosen = self._changed(policy, overrides)
         samples = fetched(chosen._prompt_images(images), chosen.limits, None, chosen.fetch)
-        return chosen._intermediate(input_ids, samples, encode)
+        return chosen._intermediate(input_ids, samples, encode, max_images)
 
     async def process_async(
         self,
@@ -381,6 +384,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        max_images: int | None = None,
         fetcher: "Fetcher | None" = None,
         **overrides: Any,
     ) -> Intermediate:
@@ -388,7 +392,7 @@ class Preprocessor:
 
         Parameters
         ----------
-        input_ids, images, policy, encode, **overrides
+        input_ids, images, policy, encode, max_images, **overrides
             As for `process`, which see for errors too.
         fetcher : foveal.media.fetch.Fetcher, optional
             Whose settings and connections are used for URLs; one of this call if not given.
@@ -397,7 +401,7 @@ class Preprocessor:
         samples = await fetched_async(chosen._prompt_images(images), chosen.limits, fetcher, chosen.fetch)
         from asyncio import to_thread
 
-        return await to_thread(chosen._intermediate, input_ids, samples, encode)
+        return await to_thread(chosen._intermediate, input_ids, samples, encode, max_images)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -455,9 +459,13 @@ class Preprocessor:
         return by_sample(images, self.spec.image.batch.flat_list)
 
     def _intermediate(
-        self, input_ids: npt.ArrayLike, samples: Sequence[Sequence[object]], encode: Encode | None
+        self,
+        input_ids: npt.ArrayLike,
+        samples: Sequence[Sequence[object]],
+        encode: Encode | None,
+        max_images: int | None,
     ) -> Intermediate:
-        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode)
+        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode, max_images)
 
     def _batch(
         self,
