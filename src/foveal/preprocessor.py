@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from operator import index
 from os import PathLike
@@ -17,7 +17,7 @@ from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.media.urls import FetchSettings
 from foveal.plan.batch import make_batch_plan
 from foveal.plan.make import make_plan, primary_dtype
-from foveal.plan.plan import BatchPlan, Plan
+from foveal.plan.plan import BatchPlan, Normalization, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
 from foveal.request import Item, by_sample, decoded, fetched, fetched_async, open_items
@@ -465,7 +465,14 @@ class Preprocessor:
         encode: Encode | None,
         max_images: int | None,
     ) -> Intermediate:
-        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode, max_images)
+        items = self._opened(samples)
+        return make_intermediate(self.spec, self.normalization, self._published, input_ids, items, encode, max_images)
+
+    @cached_property
+    def _published(self) -> Normalization:
+        """The normalization of the checkpoint, without overrides."""
+        raw, checkpoint, reference, layers, _, _, call, _ = self._definition
+        return normalization(resolve(raw, checkpoint, (), reference)) if layers or call else self.normalization
 
     def _batch(
         self,

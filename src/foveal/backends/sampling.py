@@ -1,5 +1,6 @@
 """How the next token is chosen, by the names that OpenAI's API and vLLM share, as each backend's own message."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,6 +67,9 @@ def set_sampling(messages: Messages, request: Any, sampling: Mapping[str, Any] |
         values = {"max_tokens": TRTLLM_MAX_TOKENS, **values}
     target = request.sampling_config if trtllm else request.sampling_params
     fields = _FIELDS[messages.backend]
+    constraints = [name for name in ("json_schema", "regex") if name in values]
+    if len(constraints) > 1:
+        raise RequestError(f"sampling: {' and '.join(constraints)} exclude each other")
     for name, value in values.items():
         if trtllm and name in _BESIDE:
             _set(request, name, name, value)
@@ -78,6 +82,8 @@ def set_sampling(messages: Messages, request: Any, sampling: Mapping[str, Any] |
 
 def _set(message: Any, field: str, name: str, value: Any) -> None:
     try:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError
         if isinstance(value, list | tuple):
             getattr(message, field).extend(value)
         elif name == "stop" and isinstance(value, str):
