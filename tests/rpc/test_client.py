@@ -27,7 +27,7 @@ from foveal.grpc import AsyncClient, Client, Finished, Tokens
 from foveal.grpc.worker import Worker
 from foveal.media.sources import Source
 
-LONG = 60
+LONG = 180
 """Seconds until a test that hangs fails."""
 
 CERTIFICATE = Path(__file__).parent.parent / "media" / "picture_test.pem"
@@ -781,6 +781,53 @@ def test_a_worker_that_starts_anew(text):
             await asyncio.sleep(0.2)
             async with working(port=int(worker.address.rpartition(":")[2])):
                 assert await task == Tokens((3,))
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_worker_with_other_settings_is_asked_again(kind, ready):
+    async def main():
+        async with Worker("vllm") as first:
+            port = int(first.address.rpartition(":")[2])
+            client = kind(first.address)
+            await called(client.connect)
+        async with Worker("vllm", port=port, device_normalize=True) as second:
+            with pytest.raises(RequestError, match="it must be uint8"):
+                await collected(client, ready)
+            assert not client.info.device_normalize
+            assert (await called(client.refresh)).device_normalize
+            assert (await collected(client, ready))[-1].reason == "stop"
+            await called(client.close)
+            assert second.active == 0
+
+    run(main())
+
+
+async def called(function):
+    """Call a method of either client, the blocking one's on a thread."""
+    found = function() if asyncio.iscoroutinefunction(function) else asyncio.to_thread(function)
+    return await found
+
+
+async def collected(client, request):
+    if isinstance(client, Client):
+        return await asyncio.to_thread(lambda: list(client.generate(request)))
+    return [event async for event in client.generate(request)]
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_no_shared_memory_after_it_failed(kind, ready, monkeypatch):
+    async def main():
+        async with working() as (worker, received, _):
+            client = kind(worker.address)
+            await called(client.connect)
+            monkeypatch.setattr("foveal.grpc.tensors.DIRECTORY", "/proc/self/absent")
+            with pytest.raises(RequestError, match="shared memory"):
+                await collected(client, ready)
+            assert (await collected(client, ready))[-1].reason == "stop"
+            assert [one.decoded is None for one in received] == [True, False]
+            await called(client.close)
 
     run(main())
 

@@ -36,6 +36,8 @@ _ADDRESS = re.compile(
     r"\b(?:ipv[46]|unix|unix-abstract|vsock):\S*[^\s:;,.]"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
     r"|\[[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\](?::\d+)?"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){2,7}:?[0-9a-fA-F:]*|(?<![\w:])[0-9a-fA-F]{1,4}::[0-9a-fA-F:]*"
+    r"|(?<![\w/])(?:/[\w.+-]+){2,}"
 )
 
 
@@ -122,7 +124,13 @@ class Status(NamedTuple):
 
 
 class Exchange:
-    """One request to a worker: how far it has come, and what its answers mean."""
+    """One request to a worker: how far it has come, and what its answers mean.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether the request has tensors in shared memory.
+    """
 
     def __init__(self, target: str, backend: Backend, seconds: float | None) -> None:
         self._target, self._messages = target, messages(backend)
@@ -130,6 +138,7 @@ class Exchange:
         self._end = None if seconds is None else monotonic() + seconds
         self._size = 0
         self._sent = False
+        self.is_shared = False
         self._ids: dict[int, list[int]] = {}
         self._finished: set[int] = set()
 
@@ -162,6 +171,7 @@ class Exchange:
         RequestError
             If it is larger than a message can be.
         """
+        self.is_shared = bool(request.segments)
         for segment in request.segments:
             segments.callback(segment.discard)
             segment.close()

@@ -93,6 +93,7 @@ class _Connection:
         self._connect_timeout = _seconds("connect_timeout", connect_timeout) or CONNECT_SECONDS
         self._channel: Any = None
         self._worker: Known | None = None
+        self._shares_memory = True
 
     @property
     def backend(self) -> Backend:
@@ -137,6 +138,16 @@ class _Connection:
             if channel is self._channel or isinstance(error, FovealError) or _is_of_this_task(error):
                 raise
             raise closed from None
+
+    @contextmanager
+    def _learning(self, exchange: Exchange) -> Iterator[None]:
+        """Do without shared memory after a request with it failed: the worker may be of another user."""
+        try:
+            yield
+        except FovealError as error:
+            if exchange.is_shared and (isinstance(error, WorkerError) or "shared memory" in str(error)):
+                self._shares_memory = False
+            raise
 
     def _unreachable(self) -> WorkerError:
         others = "or not with a certificate that is trusted" if self._credentials else "or only with TLS"
@@ -207,6 +218,24 @@ class Client(_Connection):
                 raise
         return self
 
+    def refresh(self) -> ServerInfo:
+        """Ask the worker again what it is, as after it was started anew, and return `info`.
+
+        Raises
+        ------
+        WorkerError
+            If it cannot be reached, or is none that is known.
+        OptionError
+            If the client is not connected.
+        """
+        self._known()
+        channel = self._channel
+        with self._open(channel):
+            if not _answers(channel, BACKENDS[0], self._connect_timeout):
+                raise self._unreachable()
+            self._worker, self._shares_memory = self._introduced(channel), True
+        return self._worker.info
+
     def close(self) -> None:
         """Close the connection; what other threads wait for ends with an error."""
         channel, self._channel, self._worker = self._channel, None, None
@@ -236,7 +265,8 @@ class Client(_Connection):
         sampling, request_id, stream, threads : optional
             As for `foveal.backends.assemble`. Not for a request that is assembled already.
         transport : {"auto", "inline", "shm"}
-            By default shared memory where the worker says that it shares this host's, and there is enough of it.
+            By default shared memory where the worker says that it shares this host's, there is enough of it, and no
+            request with it has failed.
         timeout : float, optional
             Seconds, in the place of the client's own. The assembly is not interrupted.
 
@@ -257,14 +287,21 @@ class Client(_Connection):
             If an argument is wrong, or the client is not connected.
         """
         worker, seconds = self._known(), _seconds("timeout", timeout) or self._timeout
-        given = _checked(worker, request, _Choices(sampling, request_id, stream, transport, threads))
+        choices = _Choices(sampling, request_id, stream, transport, threads)
+        given = _checked(worker, request, choices, self._shares_memory)
         return self._generate(self._channel, worker.backend, given, seconds)
 
     def _generate(
         self, channel: Any, backend: Backend, given: _Given, seconds: float | None
     ) -> Generator[Event, None, None]:
         exchange = Exchange(self._shown, backend, seconds)
-        with ExitStack() as segments, ExitStack() as calls, _errors(exchange), self._open(channel):
+        with (
+            self._learning(exchange),
+            ExitStack() as segments,
+            ExitStack() as calls,
+            _errors(exchange),
+            self._open(channel),
+        ):
             message = exchange.take(given if isinstance(given, Request) else given(), segments)
             self._make_ready(channel, backend, exchange)
             answers = channel.unary_stream(exchange.method)(message, timeout=exchange.begin())
@@ -345,6 +382,15 @@ class AsyncClient(_Connection):
                 raise
         return self
 
+    async def refresh(self) -> ServerInfo:
+        """Ask the worker again what it is; see `Client.refresh`."""
+        self._known()
+        channel = self._channel
+        with self._open(channel):
+            await self._be_ready(channel)
+            self._worker, self._shares_memory = await self._introduced(channel), True
+        return self._worker.info
+
     async def close(self) -> None:
         """Close the connection, and wait for what is being assembled; requests in progress end with an error."""
         channel, self._channel, self._worker = self._channel, None, None
@@ -371,14 +417,21 @@ class AsyncClient(_Connection):
         A generator that is left early is closed by `contextlib.aclosing`, or by the event loop once nothing holds it.
         """
         worker, seconds = self._known(), _seconds("timeout", timeout) or self._timeout
-        given = _checked(worker, request, _Choices(sampling, request_id, stream, transport, threads))
+        choices = _Choices(sampling, request_id, stream, transport, threads)
+        given = _checked(worker, request, choices, self._shares_memory)
         return self._generate(self._channel, worker.backend, given, seconds)
 
     async def _generate(
         self, channel: Any, backend: Backend, given: _Given, seconds: float | None
     ) -> AsyncGenerator[Event, None]:
         exchange = Exchange(self._shown, backend, seconds)
-        with ExitStack() as segments, ExitStack() as calls, _errors(exchange), self._open(channel):
+        with (
+            self._learning(exchange),
+            ExitStack() as segments,
+            ExitStack() as calls,
+            _errors(exchange),
+            self._open(channel),
+        ):
             async with _within(exchange):
                 message = [exchange.take(await self._made(given), segments)]
                 await self._be_ready(channel)
@@ -426,7 +479,7 @@ class AsyncClient(_Connection):
                 return worker
 
 
-def _checked(worker: Known, request: Intermediate | Request, choices: _Choices) -> _Given:
+def _checked(worker: Known, request: Intermediate | Request, choices: _Choices, shares_memory: bool) -> _Given:
     """Return a request, or what assembles it.
 
     Raises
@@ -439,7 +492,7 @@ def _checked(worker: Known, request: Intermediate | Request, choices: _Choices) 
     if choices.transport not in TRANSPORTS:
         raise OptionError(f"transport must be one of {', '.join(TRANSPORTS)}")
     if isinstance(request, Intermediate):
-        return partial(_assembled, worker, request, choices)
+        return partial(_assembled, worker, request, choices, shares_memory)
     if not isinstance(request, Request):
         raise OptionError("request must be an Intermediate, from Preprocessor.process, or a Request, from assemble")
     if choices != _Choices():
@@ -449,7 +502,7 @@ def _checked(worker: Known, request: Intermediate | Request, choices: _Choices) 
     return request
 
 
-def _assembled(worker: Known, intermediate: Intermediate, choices: _Choices) -> Request:
+def _assembled(worker: Known, intermediate: Intermediate, choices: _Choices, shares_memory: bool) -> Request:
     make = partial(
         assemble,
         intermediate,
@@ -462,7 +515,8 @@ def _assembled(worker: Known, intermediate: Intermediate, choices: _Choices) -> 
     )
     if choices.transport != "auto":
         return make(transport=choices.transport)
-    if worker.backend in READ_SHARED_MEMORY and worker.info.shm_namespace == namespace_id() != "":
+    is_here = worker.info.shm_namespace == namespace_id() != ""
+    if shares_memory and is_here and worker.backend in READ_SHARED_MEMORY:
         with suppress(RequestError):  # there is too little of it; any other reason comes again
             return make(transport="shm")
     return make(transport="inline")
