@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 SCRIPTS = HERE / "site"
 BENCHMARKS = (
     "bench_plan",
-    r"bench_preprocess.Preprocess.time_reused_buffer.*640x480",
+    r"bench_preprocess.Preprocess.time_reused_buffer.*640x480.*float32",
     "bench_preprocess.Output",
     "bench_resample.Resize.time_reused_buffer.*bicubic",
     "bench_peers",
@@ -65,7 +65,7 @@ def publish(arguments: argparse.Namespace) -> None:
     html = Path(arguments.config).parent / settings["html_dir"]
     asv("publish", "--config", arguments.config)
     make_local(html, arguments.scripts / "node_modules")
-    print(f"{html / 'index.html'}")
+    print(html / "index.html")
 
 
 def make_local(html: Path, packages: Path) -> None:
