@@ -87,8 +87,9 @@ PEERS = {
     "transformers torchvision": peer,
     "transformers pillow": partial(peer, pil=True),
     "hf-processors-rs torchvision": rust_peer,
-    "hf-processors-rs pillow": partial(rust_peer, pil=True),
+    "hf-processors-rs pillow<13": partial(rust_peer, pil=True),
 }
+"""Named by whose they are and by Foveal's reference: hf-processors-rs resizes in the order of Pillow before 13."""
 
 
 class Model:

@@ -13,6 +13,7 @@ MISSING = {
     "transformers torchvision": "transformers",
     "transformers pillow": "transformers",
     "hf-processors-rs torchvision": "hf_processors_rs",
+    "hf-processors-rs pillow<13": "hf_processors_rs",
 }
 
 
