@@ -90,6 +90,7 @@ def make_intermediate(
     input_ids: npt.ArrayLike,
     items: Sequence[Item],
     encode: Encode | None = None,
+    max_images: int | None = None,
 ) -> Intermediate:
     """Expand a prompt for images that were opened, and hash those that are encoded.
 
@@ -102,6 +103,8 @@ def make_intermediate(
         In the order of their placeholders.
     encode : callable, optional
         The model's tokenizer; see `foveal.tokens.expand_ids`.
+    max_images : int, optional
+        In the place of the spec's limit.
 
     Raises
     ------
@@ -112,7 +115,7 @@ def make_intermediate(
     PlaceholderError
         If the placeholders do not fit the images, or an id is not known.
     """
-    tokens, most = spec.tokens, spec.limits.images
+    tokens, most = spec.tokens, spec.limits.images if max_images is None else max_images
     if tokens is None:
         raise OptionError(f"{spec.name} does not say what an image becomes in a prompt")
     if most is not None and len(items) > most:

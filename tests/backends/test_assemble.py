@@ -12,8 +12,8 @@ from foveal.backends import BACKENDS, ServerInfo, assemble
 from foveal.backends.messages import messages, recognized
 from foveal.backends.shm import namespace_id
 from foveal.errors import ImageSizeError, OptionError, RequestError
-from foveal.grpc.check import problems
-from foveal.grpc.decode import decode
+from foveal.grpc.checking import problems
+from foveal.grpc.decoding import decode
 from foveal.media.sources import Source
 from foveal.spec import find
 

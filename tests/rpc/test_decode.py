@@ -15,9 +15,9 @@ from smg_grpc_servicer.vllm import mm_keys
 
 from foveal.backends.messages import BACKENDS, common, messages
 from foveal.errors import OptionError, RequestError
-from foveal.grpc.check import problems
-from foveal.grpc.decode import Field, decode
-from foveal.grpc.describe import describe
+from foveal.grpc.checking import problems
+from foveal.grpc.decoding import Field, decode
+from foveal.grpc.description import describe
 
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.uint8, np.int64, np.uint32)
 WITH_TENSORS = [name for name in RIGHT if not name.startswith(("trtllm", "text"))]

@@ -32,6 +32,9 @@ _FIELDS: dict[Backend, dict[str, str]] = {
 }
 """The field of the sampling message that each name is."""
 
+_OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
+"""OpenAI's newer names."""
+
 _BESIDE = ("max_tokens", "stop", "stop_token_ids", "ignore_eos")
 """Fields that TensorRT-LLM has in the request itself."""
 
@@ -49,14 +52,15 @@ def set_sampling(messages: Messages, request: Any, sampling: Mapping[str, Any] |
         Of the backend.
     sampling : mapping, optional
         ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``stop``, and so on. What is not given is the backend's
-        own default; temperature is 1 everywhere.
+        own default, as is None; temperature is 1 everywhere.
 
     Raises
     ------
     RequestError
         If the backend has no such parameter, or it has a wrong type.
     """
-    values = {"temperature": 1.0, **(sampling or {})}
+    given = {_OTHER_NAMES.get(name, name): value for name, value in (sampling or {}).items() if value is not None}
+    values = {"temperature": 1.0, **given}
     trtllm = messages.backend == "trtllm"
     if trtllm:
         values = {"max_tokens": TRTLLM_MAX_TOKENS, **values}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from foveal.backends import BACKENDS, Backend, Request, ServerInfo
 from foveal.backends.messages import messages
-from foveal.errors import FovealError, RequestError, WorkerError
+from foveal.errors import FovealError, RequestError, WorkerError, WorkerTimeout
 from foveal.spec.values import one_line
 
 __all__ = ["Event", "Exchange", "Finished", "Known", "Status", "Tokens", "introduction"]
@@ -117,7 +117,8 @@ class Status(NamedTuple):
     def error(self, target: str) -> WorkerError:
         """Return what it means where the caller is not to blame."""
         meaning = _MEANING.get(self.code, f"the worker answered {self.code}")
-        return WorkerError(f"{target}: {meaning}: {self.details}" if self.details else f"{target}: {meaning}")
+        kind = WorkerTimeout if self.code == "DEADLINE_EXCEEDED" else WorkerError
+        return kind(f"{target}: {meaning}: {self.details}" if self.details else f"{target}: {meaning}")
 
 
 class Exchange:
@@ -151,7 +152,7 @@ class Exchange:
 
     def too_late(self) -> WorkerError:
         """Return the error where no seconds are left."""
-        return WorkerError(f"{self._target}: not complete after {self._seconds:g} s (timeout); {self.state}")
+        return WorkerTimeout(f"{self._target}: not complete after {self._seconds:g} s (timeout); {self.state}")
 
     def take(self, request: Request, segments: ExitStack) -> bytes:
         """Return the message of a request, and have its shared memory removed at the end.
@@ -245,7 +246,8 @@ class Exchange:
         left = self.left()
         if status.code == "DEADLINE_EXCEEDED" and left is not None and left < 0.1:  # clocks differ
             return self.too_late()
-        return WorkerError(f"{status.error(self._target)}; {self.state}")
+        error = status.error(self._target)
+        return type(error)(f"{error}; {self.state}")
 
 
 def introduction(target: str, wanted: Backend | None) -> Generator[str, bytes | Status, Known]:
@@ -286,7 +288,8 @@ def _asked(target: str, backend: Backend, name: str) -> Generator[str, bytes | S
         return response
     if answer.code == "UNIMPLEMENTED":
         return None
-    raise WorkerError(f"{answer.error(target)} ({name})")
+    error = answer.error(target)
+    raise type(error)(f"{error} ({name})")
 
 
 def _parsed(kind: Any, data: bytes) -> Any:

@@ -143,7 +143,7 @@ def decode(
 
     Arrays are views of the bytes that the message holds: read-only, and nothing is copied but what protobuf copies
     when its field is read. What the receiver refuses, or could not divide among items, is an error here; what it takes
-    although it is wrong, `foveal.grpc.check.problems` finds.
+    although it is wrong, `foveal.grpc.problems` finds.
 
     Parameters
     ----------
