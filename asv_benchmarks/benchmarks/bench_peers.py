@@ -1,7 +1,6 @@
 """How many times as fast as what users would take instead: ratios of minima, measured in turns in one process.
 
-Seconds tell one commit from another on one machine; these ratios also hold from machine to machine. They fall when
-Foveal became slower or a peer faster. One thread on each side. Peers that are not installed are skipped.
+They fall when Foveal became slower or a peer faster. One thread on each side. Peers that are not installed are skipped.
 """
 
 import sys
