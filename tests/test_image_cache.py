@@ -145,6 +145,26 @@ def test_an_image_that_cannot_be_decoded_is_not_kept(qwen):
     assert cache.stats().images == 0
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_an_array_that_changes_is_neither_found_nor_kept(qwen, when, monkeypatch):
+    cache, array, info = ImageCache(PLENTY), pictures()[0], ServerInfo()
+    kept = array.copy()
+    if when == "meanwhile":
+        decode = Source.decode
+        monkeypatch.setattr(Source, "decode", lambda self: (array.__setitem__((0, 0), 7), decode(self))[1])
+    else:
+        assemble(processed(qwen, [array], cache), "vllm", info)
+    ready = processed(qwen, [array], cache)
+    assert len(ready.identities) == 1
+    if when == "before":
+        array[0, 0] = 7
+    with pytest.raises(foveal.MediaError, match=r"^image 0: it was changed after it had been hashed$"):
+        assemble(ready, "sglang", info)
+    monkeypatch.undo()
+    found = assemble(processed(qwen, [kept], cache), "sglang", info, request_id="r")
+    assert found.message() == assemble(processed(qwen, [kept]), "sglang", info, request_id="r").message()
+
+
 def test_images_that_are_padded_to_the_largest():
     """Other images decide how much; no engine takes them so, but the tensor that a caller writes may be."""
     pixtral, cache, images = foveal.Preprocessor.from_spec("pixtral"), ImageCache(PLENTY), pictures()

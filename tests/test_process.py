@@ -85,9 +85,23 @@ def test_chat_content(qwen):
         qwen.process([PAD], [{"type": "video_url", "video_url": {"url": "data:,"}}])
 
 
+def test_more_images_than_engines_take_by_default(qwen):
+    with pytest.raises(foveal.MediaTooLarge, match=r"^there are 11 images, more than the limit of 10 \(qwen2_5_vl\)$"):
+        qwen.process([PAD] * 11, [png()] * 11)
+    assert len(qwen.process([PAD] * 11, [png()] * 11, max_images=11).items) == 11
+    with pytest.raises(foveal.MediaTooLarge, match="limit of 1 "):
+        qwen.process([PAD] * 2, [png()] * 2, max_images=1)
+
+
+def test_ids_that_are_no_row(qwen):
+    for ids in ([[1], [1, 2]], [1, [2]], "text", [1.5], [[1, 2]]):
+        with pytest.raises(foveal.OptionError, match="input_ids must be a row of integers"):
+            qwen.process(ids)
+
+
 def test_counts_must_agree(qwen):
     for ids, images in (([1], [png()]), ([PAD, PAD], [png()]), ([PAD], [])):
-        with pytest.raises(foveal.PlaceholderError, match=r"^the prompt has \d placeholders .*, for \d images$"):
+        with pytest.raises(foveal.PlaceholderError, match=r"^the prompt has \d placeholders? .*, for \d images?$"):
             qwen.process(ids, images)
 
 

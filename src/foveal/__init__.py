@@ -20,6 +20,7 @@ from foveal.errors import (
     UnknownModelError,
     UnsupportedFormat,
     WorkerError,
+    WorkerTimeout,
 )
 from foveal.image_cache import ImageCache
 from foveal.media.inspection import Inspection, inspect
@@ -63,6 +64,7 @@ __all__ = [
     "UnknownModelError",
     "UnsupportedFormat",
     "WorkerError",
+    "WorkerTimeout",
     "__version__",
     "aligned_empty",
     "assemble",

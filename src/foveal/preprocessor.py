@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from operator import index
 from os import PathLike
@@ -18,7 +18,7 @@ from foveal.media.policy import DecodePolicy, decode_policy
 from foveal.media.urls import FetchSettings
 from foveal.plan.batch import make_batch_plan
 from foveal.plan.make import make_plan, primary_dtype
-from foveal.plan.plan import BatchPlan, Plan
+from foveal.plan.plan import BatchPlan, Normalization, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
 from foveal.request import Item, by_sample, decoded, fetched, fetched_async, open_items
@@ -339,6 +339,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        max_images: int | None = None,
         cache: ImageCache | None = None,
         **overrides: Any,
     ) -> Intermediate:
@@ -359,6 +360,8 @@ class Preprocessor:
         encode : callable, optional
             The model's tokenizer, from text to ids: special tokens in the text recognized and none added. Needed only
             where the spec lacks ids.
+        max_images : int, optional
+            Of the prompt, in the place of the number that engines take of the model by default.
         cache : ImageCache, optional
             Where `foveal.assemble` looks for images that were prepared before, and keeps others. None by default.
         **overrides
@@ -387,7 +390,7 @@ class Preprocessor:
         grouped = chosen._prompt_images(images)
         with timed("process", sum(map(len, grouped))):
             samples = fetched(grouped, chosen.limits, None, chosen.fetch)
-            return chosen._intermediate(input_ids, samples, encode, cache)
+            return chosen._intermediate(input_ids, samples, encode, max_images, cache)
 
     async def process_async(
         self,
@@ -396,6 +399,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        max_images: int | None = None,
         fetcher: "Fetcher | None" = None,
         cache: ImageCache | None = None,
         **overrides: Any,
@@ -404,7 +408,7 @@ class Preprocessor:
 
         Parameters
         ----------
-        input_ids, images, policy, encode, cache, **overrides
+        input_ids, images, policy, encode, max_images, cache, **overrides
             As for `process`, which see for errors too.
         fetcher : foveal.media.fetch.Fetcher, optional
             Whose settings and connections are used for URLs; one of this call if not given.
@@ -415,7 +419,7 @@ class Preprocessor:
             samples = await fetched_async(grouped, chosen.limits, fetcher, chosen.fetch)
             from asyncio import to_thread
 
-            return await to_thread(chosen._intermediate, input_ids, samples, encode, cache)
+            return await to_thread(chosen._intermediate, input_ids, samples, encode, max_images, cache)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -473,11 +477,19 @@ class Preprocessor:
         input_ids: npt.ArrayLike,
         samples: Sequence[Sequence[object]],
         encode: Encode | None,
+        max_images: int | None,
         cache: ImageCache | None,
     ) -> Intermediate:
         with stage("apply_hf_processor"):
             items = self._opened(samples)
-        return make_intermediate(self.spec, self.normalization, input_ids, items, encode, cache)
+        numbers = self.normalization, self._published
+        return make_intermediate(self.spec, *numbers, input_ids, items, encode, max_images, cache)
+
+    @cached_property
+    def _published(self) -> Normalization:
+        """The normalization of the checkpoint, without overrides."""
+        raw, checkpoint, reference, layers, _, _, call, _ = self._definition
+        return normalization(resolve(raw, checkpoint, (), reference)) if layers or call else self.normalization
 
     def _batch(
         self,

@@ -102,6 +102,20 @@ class Item:
                 self._kept["identity"] = self.identify()
         return self._kept["identity"]
 
+    def checked_identity(self) -> str:
+        """Return the identity; what is not encoded is hashed again, and must not have changed.
+
+        Raises
+        ------
+        MediaError
+        """
+        if self.source.kind != "encoded" and "digest" in self._kept:
+            with stage("get_mm_hashes"):
+                changed = self._kept["digest"] != self.source.digest()
+            if changed:
+                raise MediaError(f"image {self.index}: it was changed after it had been hashed")
+        return self.identity
+
     def identify(self, client_id: str | None = None, salt: bytes = b"") -> str:
         """Return the identity together with a client's id; see the function `identity`."""
         if self.basis is None:

@@ -22,6 +22,9 @@ __all__ = ["Batch", "Decoded", "Field", "Item", "decode"]
 PIXELS = "pixel_values"
 ENCODER_INPUT = "encoder_input"
 
+FEW_RANGES = 256
+"""That are read whatever the prompt, so that what is wrong with them can be said."""
+
 Ids = npt.NDArray[np.int64]
 Tensors = Mapping[str, Array]
 
@@ -204,6 +207,8 @@ def _ids(ids: Sequence[int]) -> Ids:
 
 def _ranges(name: str, placeholders: Sequence[Any], ids: Ids) -> tuple[Range, ...]:
     """Return ranges; what is made of them later is not larger than the prompt."""
+    if len(placeholders) > max(len(ids), FEW_RANGES):  # each would be an item, with all that items share
+        raise RequestError(f"{name} are {len(placeholders)}, more than the {len(ids)} tokens of the prompt")
     ranges = tuple(Range(each.offset, each.length) for each in placeholders)
     total = sum(min(length, max(0, len(ids) - offset)) for offset, length in ranges)
     if total > len(ids):
