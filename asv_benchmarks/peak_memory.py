@@ -12,6 +12,7 @@ import argparse
 import gc
 import math
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 from benchmarks.common import parse, photo
@@ -60,7 +61,7 @@ def main():
     for name in arguments.families:
         preprocess = foveal.Preprocessor.from_spec(name)
         for size, image in images.items():
-            call = lambda: preprocess(image, arguments.dtype, threads=1)  # noqa: B023, E731
+            call = partial(preprocess, image, arguments.dtype, threads=1)
             tensors = call()
             total = sum(array.nbytes for array in tensors.values())
             stage = max((3 * math.prod(stage.canvas) for stage in tensors.plans[0].stages), default=0)

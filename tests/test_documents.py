@@ -16,7 +16,7 @@ from foveal.cli import app
 from foveal.errors import MediaError
 from foveal.media.policy import PRESETS
 from foveal.media.urls import PREFIX
-from foveal.spec import names, schema, steps, tokens
+from foveal.spec import names, schema, steps, tokens, wire
 from foveal.spec.values import CONVERSIONS
 
 ROOT = Path(__file__).parent.parent
@@ -151,9 +151,9 @@ LANGUAGE = {
     ("The template", 1): set(get_args(tokens.Number)),
     ("`tensors`", 0): keys(schema.Tensor) - {"name"},
     ("`tensors`", 1): set(get_args(schema.Value)),
-    ("`limits` and `wire`", 1): keys(schema.EngineWire),
+    ("`limits` and `wire`", 1): keys(wire.EngineWire),
     ("`limits` and `wire`", 0): {f"limits.{key}" for key in keys(schema.Limits)}
-    | {f"wire.{key}" for key in keys(schema.Wire)},
+    | {f"wire.{key}" for key in keys(wire.Wire)},
 }
 
 

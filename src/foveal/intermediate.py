@@ -167,7 +167,6 @@ def make_intermediate(
         expanded = expand_ids(tokens, input_ids, [item.plan for item in items], encode)
         feature = None if tokens.feature is None else token_id(tokens, tokens.feature, encode)
     for item in items:
-        if item.source.kind == "encoded":  # others may have to be decoded for it
-            item.identity  # noqa: B018
+        item.hash()
     ids = np.array(input_ids, expanded.ids.dtype)  # a copy: a caller may use his array again
     return Intermediate(spec, normalization, published, ids, expanded, feature, tuple(items), cache)

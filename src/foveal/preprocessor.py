@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from operator import index
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, SupportsIndex, overload
 
 import numpy.typing as npt
 
@@ -36,6 +36,19 @@ PLANS_KEPT = 4096
 OVERRIDES_KEPT = 64
 
 _MADE_WITH = ("fetch", "limits", "policy", "reference")
+
+
+class _Definition(NamedTuple):
+    """What a preprocessor was made of: the arguments of its constructor."""
+
+    raw: Mapping[str, Any]
+    checkpoint: Checkpoint | None
+    reference: str
+    overrides: tuple[Mapping[str, Any], ...]
+    policy: DecodePolicy
+    limits: Limits
+    call: Mapping[str, Any] | None
+    fetch: FetchSettings | None
 
 
 class Features(dict[str, npt.NDArray[Any]]):
@@ -106,8 +119,8 @@ class Preprocessor:
         self.name = self.spec.name
         self.reference = self.spec.reference
         self.normalization = normalization(self.spec)
-        layers = tuple(overrides)
-        self._definition = (raw, checkpoint, self.spec.reference, layers, self.policy, self.limits, call, fetch)
+        given = (raw, checkpoint, self.spec.reference, tuple(overrides), self.policy, self.limits, call, fetch)
+        self._definition = _Definition(*given)
         self._plan = lru_cache(maxsize=PLANS_KEPT)(partial(make_plan, self.spec))
         self._with = lru_cache(maxsize=OVERRIDES_KEPT)(self._derived)
 
@@ -185,7 +198,7 @@ class Preprocessor:
         return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides), policy, limits, None, fetch)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._definition
+        return type(self), tuple(self._definition)
 
     def __repr__(self) -> str:
         return f"<Preprocessor {self.name}, {self.reference}, {self.dtype}>"
@@ -488,8 +501,10 @@ class Preprocessor:
     @cached_property
     def _published(self) -> Normalization:
         """The normalization of the checkpoint, without overrides."""
-        raw, checkpoint, reference, layers, _, _, call, _ = self._definition
-        return normalization(resolve(raw, checkpoint, (), reference)) if layers or call else self.normalization
+        made = self._definition
+        if not made.overrides and not made.call:
+            return self.normalization
+        return normalization(resolve(made.raw, made.checkpoint, (), made.reference))
 
     def _batch(
         self,
@@ -520,9 +535,8 @@ class Preprocessor:
         return self._with(json.dumps(plain_layer(overrides), sort_keys=True), chosen)
 
     def _derived(self, key: str, policy: DecodePolicy) -> "Preprocessor":
-        raw, checkpoint, reference, layers, _, limits, call, fetch = self._definition
-        changes = json.loads(key)
-        return Preprocessor(raw, checkpoint, reference, layers, policy, limits, changes or call, fetch)
+        call = json.loads(key) or self._definition.call
+        return Preprocessor(*self._definition._replace(policy=policy, call=call))
 
 
 def _layers(overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

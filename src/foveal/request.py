@@ -102,6 +102,11 @@ class Item:
                 self._kept["identity"] = self.identify()
         return self._kept["identity"]
 
+    def hash(self) -> None:
+        """Make the identity now, where that decodes nothing: a Pillow image may have to be loaded for it."""
+        if self.source.kind == "encoded":
+            _ = self.identity
+
     def checked_identity(self) -> str:
         """Return the identity; what is not encoded is hashed again, and must not have changed.
 

@@ -263,6 +263,23 @@ WRONG_BEYOND_THE_IMAGE = [
         "tokens must be a square, not 143",
         "$.tokens.features",
     ),
+    # engines
+    (
+        change("llava1_5", "wire", "sglang", value={"refusal": "no", "device_normalize": True}),
+        "wire.sglang: refusal stands alone",
+        "$",
+    ),
+    (
+        change("llava1_5", "wire", "vllm", value={"tensors": [{"tensor": "pixel_values"}]}),
+        "wire.vllm: no small tensor is named pixel_values",
+        "$",
+    ),
+    (
+        change("llama4", "wire", "vllm", value={"tensors": [{"tensor": "aspect_ratios"}]}),
+        "wire.vllm: patches_per_image is needed to split others",
+        "$",
+    ),
+    (change("clip", "wire", value={"vllm": {}}), "wire.vllm: a spec without tokens cannot be sent", "$"),
     # the whole
     (
         change("internvl", "tokens", "features", value={"count": "per_tile", "patch": 449}),

@@ -90,10 +90,12 @@ def assemble(
     if info.images is not None and len(intermediate.items) > info.images:
         raise RequestError(f"there are {len(intermediate.items)} images, more than the worker's limit of {info.images}")
     identifier = uuid.uuid4().hex if request_id is None else request_id
-    if not isinstance(identifier, str) or not 0 < len(identifier.encode(errors="replace")) <= REQUEST_ID_LENGTH:
-        raise OptionError(f"request_id must be a text of 1 to {REQUEST_ID_LENGTH} bytes in UTF-8")
-    if identifier.encode(errors="replace") != identifier.encode(errors="surrogatepass"):
-        raise OptionError("request_id must be valid Unicode")
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= REQUEST_ID_LENGTH:
+        raise OptionError(f"request_id must be a text of 1 to {REQUEST_ID_LENGTH} characters")
+    try:
+        identifier.encode()
+    except UnicodeEncodeError:
+        raise OptionError("request_id must be valid Unicode") from None
     options = Options(identifier, sampling, stream, transport == "shm", threads, info)
     with timed(f"assemble {name}", len(intermediate.items)):
         return ASSEMBLE[name](intermediate, options)

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.backends.messages import Backend, messages
+from foveal.backends.sampling import set_sampling
 from foveal.backends.server import ServerInfo
 from foveal.backends.shm import Segment, sweep
 from foveal.backends.wire import Level, Payload, nested, serialize
 from foveal.errors import RequestError
 
-__all__ = ["Fill", "Options", "Placed", "Request", "finish", "token_ids"]
+__all__ = ["Fill", "Options", "Placed", "Request", "begun", "finish"]
 
 
 class Options(NamedTuple):
@@ -105,6 +106,24 @@ class Placed(NamedTuple):
         return Payload(self.levels(), self.field, self.content.size, self.content.write, beside)
 
 
+def begun(backend: Backend, ids: npt.NDArray[Any], options: Options) -> Any:
+    """Return a GenerateRequest with all that has nothing to do with images.
+
+    Raises
+    ------
+    RequestError
+        If an id is not one of 32 bits, or the backend has no such sampling parameter.
+    """
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= np.iinfo(np.uint32).max:
+        raise RequestError("input_ids holds an id below 0 or above 32 bits")
+    request = messages(backend).pb2.GenerateRequest()
+    stream, input_ids = ("streaming", "input_token_ids") if backend == "trtllm" else ("stream", "input_ids")
+    setattr(request, stream, options.stream)
+    getattr(request.tokenized, input_ids).extend(ids.tolist())
+    set_sampling(messages(backend), request, options.sampling)
+    return request
+
+
 def finish(backend: Backend, request: Any, placed: Sequence[Placed], options: Options) -> Request:
     """Return a request with its large tensors, computed now.
 
@@ -152,17 +171,3 @@ def _in_shared_memory(backend: Backend, small: bytes, placed: Sequence[Placed], 
 def _swept() -> int:
     """Remove, once in a process, what others left in shared memory that were killed."""
     return sweep()
-
-
-def token_ids(ids: npt.NDArray[Any]) -> list[int]:
-    """Return token ids as messages take them.
-
-    Raises
-    ------
-    RequestError
-        If an id is not one of 32 bits.
-    """
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= np.iinfo(np.uint32).max:
-        raise RequestError("input_ids holds an id below 0 or above 32 bits")
-    numbers: list[int] = ids.tolist()
-    return numbers

@@ -9,27 +9,20 @@ from foveal.errors import RequestError
 
 __all__ = ["set_sampling"]
 
-_EVERYWHERE = ("min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "top_p", "top_k", "temperature")
+_ALL = ("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty")
+_MOST = (*_ALL, "stop", "stop_token_ids", "n", "ignore_eos", "skip_special_tokens", "json_schema", "regex")
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
 
 _FIELDS: dict[Backend, dict[str, str]] = {
-    "vllm": {
-        **{name: name for name in (*_EVERYWHERE, "max_tokens", "min_tokens", "stop", "stop_token_ids", "seed", "n")},
-        **{name: name for name in ("ignore_eos", "skip_special_tokens", "logprobs", "json_schema", "regex")},
-    },
-    "sglang": {
-        **{name: name for name in (*_EVERYWHERE, "stop", "stop_token_ids", "n", "ignore_eos", "skip_special_tokens")},
-        **{"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"},
-        **{name: name for name in ("json_schema", "regex")},
-    },
-    "tokenspeed": {
-        **{name: name for name in (*_EVERYWHERE, "stop", "stop_token_ids", "n", "ignore_eos", "skip_special_tokens")},
-        **{"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens", "seed": "sampling_seed"},
-        **{name: name for name in ("json_schema", "regex")},
-    },
-    "trtllm": {
-        **{name: name for name in _EVERYWHERE},
-        **{"min_tokens": "min_tokens", "seed": "seed", "n": "num_return_sequences"},
-    },
+    "vllm": _same(*_MOST, "max_tokens", "min_tokens", "seed", "logprobs"),
+    "sglang": _same(*_MOST) | {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"},
+    "tokenspeed": _same(*_MOST)
+    | {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens", "seed": "sampling_seed"},
+    "trtllm": _same(*_ALL, "min_tokens", "seed") | {"n": "num_return_sequences"},
 }
 """The field of the sampling message that each name is."""
 

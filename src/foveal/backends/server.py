@@ -1,16 +1,17 @@
 """What a worker says of itself, as far as it changes what is sent to it."""
 
 import re
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import msgspec
 
 from foveal.backends.messages import named_backend
-from foveal.errors import OptionError
+from foveal.media.fields import check_fields
 
 __all__ = ["ServerInfo"]
 
-ENCODER_DTYPES = ("float32", "bfloat16", "float16")
+EncoderDtype = Literal["float32", "bfloat16", "float16"]
+ENCODER_DTYPES: tuple[EncoderDtype, ...] = get_args(EncoderDtype)
 _IMAGES = re.compile(r"(?:^|,)image=([1-9][0-9]{0,8})(?:,|$)")
 
 
@@ -34,25 +35,16 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     model_type : str
     """
 
-    encoder_dtype: str = "float32"
+    encoder_dtype: EncoderDtype = "float32"
     device_normalize: bool = False
     shm_namespace: str = ""
-    images: int | None = None
+    images: Annotated[int, msgspec.Meta(ge=1, le=10**9)] | None = None
     architectures: tuple[str, ...] = ()
     model_type: str = ""
 
     def __post_init__(self) -> None:
-        """Check the values, as msgspec does only where it decodes."""
-        if self.encoder_dtype not in ENCODER_DTYPES:
-            raise OptionError(f"ServerInfo.encoder_dtype must be one of {', '.join(ENCODER_DTYPES)}")
-        if not isinstance(self.device_normalize, bool):
-            raise OptionError("ServerInfo.device_normalize must be true or false")
-        if self.images is not None and (not isinstance(self.images, int) or self.images < 1):
-            raise OptionError("ServerInfo.images must be a whole number of at least 1, or None")
-        if not isinstance(self.shm_namespace, str) or not isinstance(self.model_type, str):
-            raise OptionError("ServerInfo.shm_namespace and model_type must be texts")
-        if not isinstance(self.architectures, tuple) or not all(isinstance(name, str) for name in self.architectures):
-            raise OptionError("ServerInfo.architectures must be a tuple of texts")
+        """Check the values."""
+        check_fields(self)
 
     @classmethod
     def from_messages(cls, backend: str, server: Any = None, model: Any = None) -> Self:
@@ -76,7 +68,7 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
         dtype = _text(model if name == "tokenspeed" else server, "multimodal_encoder_dtype").removeprefix("torch.")
         limits = _IMAGES.search(_text(server, "mm_item_limits") or arguments.get("mm_item_limits", ""))
         return cls(
-            encoder_dtype=dtype if dtype in ENCODER_DTYPES else "float32",
+            encoder_dtype=next((known for known in ENCODER_DTYPES if known == dtype), "float32"),
             device_normalize=bool(getattr(server, "mm_device_do_normalize", False)),
             shm_namespace=_text(server, "shm_namespace_id") or arguments.get("shm_namespace_id", ""),
             images=int(limits[1]) if limits else None,

@@ -4,8 +4,7 @@ Source: smg-grpc-servicer 0.14.1, sglang/servicer.py; sglang 0.5.23, the process
 """
 
 from foveal.backends.messages import messages
-from foveal.backends.request import Options, Placed, Request, finish, token_ids
-from foveal.backends.sampling import set_sampling
+from foveal.backends.request import Options, Placed, Request, begun, finish
 from foveal.backends.tensors import engine_of, engine_tensors, feature_id, pixels, set_tensor
 from foveal.errors import RequestError
 from foveal.intermediate import Intermediate
@@ -20,13 +19,10 @@ def assemble_sglang(intermediate: Intermediate, options: Options) -> Request:
     """Return a request for SGLang; see `foveal.assemble`."""
     if options.shm:
         raise RequestError("sglang reads no shared memory")
-    pb2 = messages("sglang").pb2
-    request = pb2.GenerateRequest(stream=options.stream)
-    request.tokenized.input_ids.extend(token_ids(intermediate.expanded.ids))
-    set_sampling(messages("sglang"), request, options.sampling)
+    request = begun("sglang", intermediate.expanded.ids, options)
     if not intermediate.items:
         return finish("sglang", request, [], options)
-    engine = engine_of(intermediate.spec, "sglang")
+    pb2, engine = messages("sglang").pb2, engine_of(intermediate.spec, "sglang")
     tensors = engine_tensors(intermediate, engine, engine.primary)
     dtype = options.info.encoder_dtype
     inputs = pb2.MultimodalInputs(im_token_id=feature_id(intermediate), modalities=["image"])

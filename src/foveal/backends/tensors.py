@@ -17,7 +17,8 @@ from foveal.plan import make_batch_plan
 from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.request import Item
-from foveal.spec.schema import EngineWire, Spec
+from foveal.spec import Spec
+from foveal.spec.wire import EngineWire
 from foveal.timings import stage
 from foveal.types import DTYPES
 
@@ -162,7 +163,7 @@ def _check_one_size(spec: Spec, plans: Sequence[Plan]) -> None:
             sizes = ["x".join(map(str, each.shape[-2:])) for each in (plan, plans[0])]
             raise ImageSizeError(
                 f"image {number} is {plan.height}x{plan.width} (height x width): it becomes {sizes[0]}, and image 0 "
-                f"becomes {sizes[1]}; a request holds images of {spec.name} of one size: send one request for each"
+                f"becomes {sizes[1]}; a request to this backend holds images of {spec.name} of one size"
             )
 
 

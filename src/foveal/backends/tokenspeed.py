@@ -4,8 +4,7 @@ Source: smg-grpc-servicer 0.14.1, tokenspeed/servicer.py.
 """
 
 from foveal.backends.messages import common, messages
-from foveal.backends.request import Options, Placed, Request, finish, token_ids
-from foveal.backends.sampling import set_sampling
+from foveal.backends.request import Options, Placed, Request, begun, finish
 from foveal.backends.tensors import feature_id, pixels, set_tensors, small_tensors, wire_batch
 from foveal.intermediate import Intermediate
 from foveal.request import Item
@@ -19,9 +18,7 @@ MM_INPUTS, ITEMS, ENCODER_INPUT, MODEL_SPECIFIC_TENSORS, INLINE = 9, 1, 3, 4, 3
 
 def assemble_tokenspeed(intermediate: Intermediate, options: Options) -> Request:
     """Return a request for TokenSpeed; see `foveal.assemble`."""
-    request = messages("tokenspeed").pb2.GenerateRequest(stream=options.stream)
-    request.tokenized.input_ids.extend(token_ids(intermediate.expanded.ids))
-    set_sampling(messages("tokenspeed"), request, options.sampling)
+    request = begun("tokenspeed", intermediate.expanded.ids, options)
     images = zip(intermediate.items, intermediate.expanded.features, strict=True)
     placed = [_item(intermediate, item, ranges, options) for item, ranges in images]
     return finish("tokenspeed", request, placed, options)

@@ -4,8 +4,7 @@ Source: smg-grpc-proto 0.4.28, trtllm_service.proto, whose MultimodalInput has n
 """
 
 from foveal.backends.messages import messages
-from foveal.backends.request import Fill, Options, Placed, Request, finish, token_ids
-from foveal.backends.sampling import set_sampling
+from foveal.backends.request import Fill, Options, Placed, Request, begun, finish
 from foveal.errors import MediaError, RequestError
 from foveal.intermediate import Intermediate
 from foveal.request import Item
@@ -20,11 +19,8 @@ def assemble_trtllm(intermediate: Intermediate, options: Options) -> Request:
     """Return a request for TensorRT-LLM; see `foveal.assemble`."""
     if options.shm:
         raise RequestError("trtllm reads no shared memory")
-    pb2 = messages("trtllm").pb2
-    request = pb2.GenerateRequest(streaming=options.stream)
-    request.tokenized.input_token_ids.extend(token_ids(intermediate.input_ids))
-    set_sampling(messages("trtllm"), request, options.sampling)
-    levels = [(MULTIMODAL_INPUT, pb2.MultimodalInput())]
+    request = begun("trtllm", intermediate.input_ids, options)
+    levels = [(MULTIMODAL_INPUT, messages("trtllm").pb2.MultimodalInput())]
     placed = [Placed(_file(item), levels, IMAGE_DATA) for item in intermediate.items]
     return finish("trtllm", request, placed, options)
 

@@ -6,12 +6,11 @@ Source: smg-grpc-servicer 0.14.1, vllm/servicer.py and vllm/mm_keys.py; vllm 0.3
 from typing import Any
 
 from foveal.backends.messages import common, messages
-from foveal.backends.request import Options, Placed, Request, finish, token_ids
-from foveal.backends.sampling import set_sampling
+from foveal.backends.request import Options, Placed, Request, begun, finish
 from foveal.backends.tensors import EngineTensors, engine_of, engine_tensors, feature_id, pixels, set_tensors
 from foveal.errors import RequestError
 from foveal.intermediate import Intermediate
-from foveal.spec.schema import EngineWire
+from foveal.spec.wire import EngineWire
 
 __all__ = ["assemble_vllm"]
 
@@ -24,17 +23,14 @@ DEFAULT_PRIMARY = "pixel_values"
 
 def assemble_vllm(intermediate: Intermediate, options: Options) -> Request:
     """Return a request for vLLM; see `foveal.assemble`."""
-    pb2 = messages("vllm").pb2
-    request = pb2.GenerateRequest(stream=options.stream)
-    request.tokenized.input_ids.extend(token_ids(intermediate.expanded.ids))
-    set_sampling(messages("vllm"), request, options.sampling)
+    request = begun("vllm", intermediate.expanded.ids, options)
     if not intermediate.items:
         return finish("vllm", request, [], options)
     engine = engine_of(intermediate.spec, "vllm")
     name = _primary_name(engine, options.info.architectures)
     tensors = engine_tensors(intermediate, engine, name)
     dtype = _dtype(intermediate, engine, options)
-    primary = pb2.TensorData(shape=tensors.batch.shape, dtype=dtype)
+    primary = messages("vllm").pb2.TensorData(shape=tensors.batch.shape, dtype=dtype)
     inputs = _inputs(intermediate, tensors, name)
     large = set_tensors(inputs, tensors.small, options, (MODEL_SPECIFIC_TENSORS, INLINE))
     levels = [(MM_INPUTS, inputs), (PIXEL_VALUES, primary)]

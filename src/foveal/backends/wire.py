@@ -18,7 +18,7 @@ import numpy.typing as npt
 from foveal.errors import RequestError
 from foveal.run.memory import or_release
 
-__all__ = ["Level", "Payload", "copied", "little_endian", "nested", "serialize"]
+__all__ = ["MESSAGE_BYTES", "Level", "Payload", "copied", "little_endian", "nested", "serialize"]
 
 ALIGNMENT = 64
 """Of payloads in memory: kernels store to it 1.2 to 1.4 times as fast."""
@@ -30,8 +30,8 @@ _LEAST_PAD = 2
 _PADS = ALIGNMENT + 2 * _LEAST_PAD - 1
 """Bytes of padding before and behind a payload together: the first is as long as the alignment needs."""
 
-_MOST = (1 << 31) - 1
-"""Bytes of a message: protobuf's own limit."""
+MESSAGE_BYTES = (1 << 31) - 1
+"""Of a message at most: protobuf's own limit."""
 
 _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, [ctypes.c_char_p, ctypes.c_ssize_t]
@@ -124,8 +124,8 @@ def serialize(small: bytes, payloads: Iterable[Payload], request_id: str) -> byt
     last = _field(REQUEST_ID, len(name)) + name
     sizes = (len(header) + payload.size + payload.behind + _PADS for header, payload in parts)
     size = len(small) + sum(sizes) + len(last)
-    if size > _MOST:
-        raise RequestError(f"the request has {size} bytes, more than the {_MOST} of a message")
+    if size > MESSAGE_BYTES:
+        raise RequestError(f"the request has {size} bytes, more than the {MESSAGE_BYTES} of a message")
     try:
         data: bytes = or_release(lambda: _new_bytes(None, size))
     except MemoryError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from foveal.preprocessor import Preprocessor
     from foveal.spec.tokens import Tokens
 
-__all__ = ["Backend", "Ids", "MaxTokens", "Prompt", "prepared", "request"]
+__all__ = ["Backend", "Ids", "Images", "MaxTokens", "Prompt", "prepared", "request"]
 
 IMAGE = "IMAGE"
 """Stands for the model's placeholder among token ids."""
@@ -100,8 +100,7 @@ def request(
     with naming_images(given):
         ready = prepared(load_model(model, reference, settings, policy), model, given, prompt, input_ids)
         info = ServerInfo(encoder_dtype=dtype, device_normalize=device_normalize)
-        sampling = {} if max_tokens is None else {"max_tokens": max_tokens}
-        made = assemble(ready, backend, info, sampling=sampling)
+        made = assemble(ready, backend, info, sampling={"max_tokens": max_tokens})
     described = describe(decode(made.serialized, backend=backend, shm="keep"))
     if output is not None:
         with writing(output):
@@ -111,7 +110,7 @@ def request(
         return
     print_request(described)
     typer.echo(f"\n{backend}: {bytes_text(len(made.serialized))}")
-    typer.echo("not written: no --output" if output is None else f"written: {output}")
+    typer.echo("not written: no -o" if output is None else f"written: {output}")
 
 
 def prepared(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foveal.cli.common import Json, Model, Policy, Reference, Settings, load_model, naming_images, print_json, shown
-from foveal.cli.request import Ids, MaxTokens, Prompt, prepared
+from foveal.cli.request import Ids, Images, MaxTokens, Prompt, prepared
 from foveal.cli.worker import print_request
 from foveal.errors import FovealError, OptionError
 
@@ -32,7 +32,7 @@ def send(
         ),
     ],
     model: Model,
-    images: Annotated[list[str] | None, typer.Argument(help="Image files, or URLs.", metavar="IMAGE")] = None,
+    images: Images = None,
     prompt: Prompt = None,
     input_ids: Ids = None,
     max_tokens: MaxTokens = None,
@@ -56,7 +56,7 @@ def send(
 
     if backend == ALL and target != LOOPBACK:
         raise OptionError("all is for loopback; a worker serves one backend")
-    given, sampling = images or [], {} if max_tokens is None else {"max_tokens": max_tokens}
+    given, sampling = images or [], {"max_tokens": max_tokens}
     with naming_images(given):
         ready = prepared(load_model(model, reference, settings, policy), model, given, prompt, input_ids)
         ask = partial(_answer, target=target, ready=ready, sampling=sampling, transport=transport, timeout=timeout)

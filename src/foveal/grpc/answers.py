@@ -9,13 +9,11 @@ from typing import Any, NamedTuple, Self
 
 from foveal.backends import BACKENDS, Backend, Request, ServerInfo
 from foveal.backends.messages import messages
+from foveal.backends.wire import MESSAGE_BYTES
 from foveal.errors import FovealError, RequestError, WorkerError, WorkerTimeout
 from foveal.spec.values import one_line
 
 __all__ = ["Event", "Exchange", "Finished", "Known", "Status", "Tokens", "introduction"]
-
-MESSAGE_BYTES = (1 << 31) - 1
-"""Of a message at most: protobuf's own limit."""
 
 _REFUSED = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "OUT_OF_RANGE")
 _MEANING = {

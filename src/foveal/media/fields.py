@@ -1,5 +1,6 @@
 """Fields of settings: converted as msgspec does where it decodes, with texts that say what is allowed."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -7,7 +8,25 @@ from msgspec import inspect as types
 
 from foveal.errors import OptionError
 
-__all__ = ["allowed", "field_value"]
+__all__ = ["allowed", "check_fields", "field_value"]
+
+
+def check_fields(settings: msgspec.Struct) -> None:
+    """Check every value of settings that are being made, as msgspec does only where it decodes; lists become tuples.
+
+    Raises
+    ------
+    OptionError
+    """
+    name = type(settings).__name__
+    for field, kind in _kinds(type(settings)).items():
+        value = field_value(f"{name}.{field}", getattr(settings, field), kind)
+        msgspec.structs.force_setattr(settings, field, value)
+
+
+@cache
+def _kinds(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
 def field_value(name: str, value: object, kind: Any, *, strict: bool = True) -> Any:

@@ -5,13 +5,12 @@ is chosen. The presets are named for the stacks that they reproduce; where a sta
 written beside its preset.
 """
 
-from functools import cache
-from typing import Annotated, Any, Literal, Self, get_type_hints
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
 from foveal.errors import OptionError
-from foveal.media.fields import field_value
+from foveal.media.fields import check_fields
 from foveal.media.header import FORMATS
 from foveal.media.pixels import Backdrop
 
@@ -90,9 +89,7 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def __post_init__(self) -> None:
         """Check every value; lists become tuples, and formats are named once each, in one order."""
-        for name, kind in _kinds().items():
-            value = field_value(f"DecodePolicy.{name}", getattr(self, name), kind)
-            msgspec.structs.force_setattr(self, name, value)
+        check_fields(self)
         msgspec.structs.force_setattr(self, "formats", _known(self.formats))
 
     def replace(self, **changes: Any) -> Self:
@@ -125,11 +122,6 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """
         values = {name: getattr(self, name) for name in self.__struct_fields__ if name != "formats"}
         return msgspec.json.encode(values, order="deterministic")
-
-
-@cache
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(DecodePolicy, include_extras=True)
 
 
 def _known(formats: tuple[str, ...]) -> tuple[str, ...]:

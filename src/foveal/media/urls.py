@@ -9,7 +9,7 @@ import msgspec
 
 from foveal.errors import HostNotAllowed, MediaTooLarge, OptionError
 from foveal.media.data_url import decode_data_url
-from foveal.media.fields import field_value
+from foveal.media.fields import check_fields, field_value
 from foveal.media.hosts import listed_host
 from foveal.media.local_files import read_file_url
 
@@ -69,9 +69,7 @@ class FetchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def __post_init__(self) -> None:
         """Check the values, as msgspec does only where it decodes."""
-        for field in msgspec.structs.fields(type(self)):
-            value = field_value(f"FetchSettings.{field.name}", getattr(self, field.name), field.type)
-            msgspec.structs.force_setattr(self, field.name, value)
+        check_fields(self)
         _check_domains("FetchSettings.allowed_domains", self.allowed_domains)
 
     @classmethod

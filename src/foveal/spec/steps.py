@@ -11,6 +11,8 @@ from foveal.types import Filter
 
 __all__ = ["CanvasRule", "Op", "WindowsRule"]
 
+Name = Annotated[str, msgspec.Meta(pattern=r"^[\w.-]{1,64}\Z")]
+Dtype = Literal["float32", "bfloat16", "float16", "uint8", "int32", "int64"]
 Count = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 Patches = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 Side = Annotated[int, msgspec.Meta(ge=1, le=65536)]
