@@ -143,7 +143,7 @@ def test_engines_that_do_not_take_a_family(made):
     for name, backend, text in (
         ("gemma3", "sglang", "sglang cannot serve gemma3 over gRPC: its receiver looks for pairs"),
         ("llava1_5", "sglang", "its receiver expands the placeholder itself"),
-        ("ovis2", "vllm", r"ovis2 is not known to be taken by vllm: its spec has no wire\.vllm"),
+        ("ovis2", "vllm", r"ovis2 is not known to be served by vllm over gRPC \(wire\.vllm of its spec\)"),
         ("mllama", "tokenspeed", "the features of mllama stand in no prompt"),
     ):
         with pytest.raises(RequestError, match=text):

@@ -73,7 +73,7 @@ def engine_of(spec: Spec, backend: Literal["vllm", "sglang"]) -> EngineWire:
     """
     engine: EngineWire | None = getattr(spec.wire, backend)
     if engine is None:
-        raise RequestError(f"{spec.name} is not known to be taken by {backend}: its spec has no wire.{backend}")
+        raise RequestError(f"{spec.name} is not known to be served by {backend} over gRPC (wire.{backend} of its spec)")
     if engine.refusal is not None:
         raise RequestError(f"{backend} cannot serve {spec.name} over gRPC: {engine.refusal}")
     return engine
