@@ -24,11 +24,12 @@ from numba import njit
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 from platformdirs import user_cache_path
 
-__all__ = ["cache_directories", "callback", "compiled", "helper", "inlined", "kernel"]
+__all__ = ["cache_directories", "callback", "compiled", "helper", "inlined", "kernel", "parallel_kernel"]
 
 if config.DISABLE_JIT:
     raise RuntimeError("NUMBA_DISABLE_JIT is set, but Foveal's kernels work on addresses and run only when compiled")
@@ -163,6 +164,13 @@ class _KernelCache(FunctionCache):
         super().save_overload(sig, data)
 
 
+if hasattr(os, "register_at_fork"):  # a child forked in the middle of another thread's compilation could never compile
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
 helper = njit(**OPTIONS)
 inlined = njit(forceinline=True, **OPTIONS)
 """A helper that LLVM must not leave as a call, which would hand vectors over through memory."""
@@ -171,6 +179,13 @@ inlined = njit(forceinline=True, **OPTIONS)
 def kernel(py_func):
     """Compile a function that Python calls: without the GIL, kept on disk."""
     dispatcher = njit(**OPTIONS)(py_func)
+    dispatcher._cache = _KernelCache(py_func)
+    return dispatcher
+
+
+def parallel_kernel(py_func):
+    """Compile a kernel whose ``prange`` runs on Numba's threads; for nothing but calls of other kernels."""
+    dispatcher = njit(parallel=True, **OPTIONS)(py_func)
     dispatcher._cache = _KernelCache(py_func)
     return dispatcher
 

@@ -8,6 +8,7 @@ from typing import Any
 from foveal.media.fast_jpeg import is_available
 from foveal.media.limits import Limits
 from foveal.media.urls import FetchSettings
+from foveal.run.cpus import cpu_name
 from foveal.run.execute import instruction_level
 from foveal.run.schedule import available_threads
 from foveal_kernels import target
@@ -58,7 +59,7 @@ def info() -> dict[str, Any]:
         "cache_writable": os.access(directory, os.W_OK),
         "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
         "jpeg_decoder": "simplejpeg, as Pillow" if is_available() else "pillow",
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "settings": _changed(Limits.default(), Limits()) | _changed(FetchSettings.default(), FetchSettings()),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES},
     }
@@ -75,12 +76,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
