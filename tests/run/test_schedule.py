@@ -1,5 +1,6 @@
 """The pool: order of results and errors, limits, many callers."""
 
+import contextlib
 import os
 import signal
 import tempfile
@@ -311,10 +312,8 @@ def test_a_processes_seats_are_all_given_back():
         raise ValueError("no")
 
     for tasks in ([pause] * 9, [pause, fail] * 4, [lambda: run_all([pause] * 3, 3)] * 5):
-        try:
+        with contextlib.suppress(ValueError):
             run_all(tasks, 8)
-        except ValueError:
-            pass
     assert not schedule._seats._numbers
     assert not schedule._seats._standing
 

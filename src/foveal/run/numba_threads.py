@@ -17,14 +17,14 @@ from foveal_kernels.view import Scratch
 __all__ = ["chosen", "run_bands"]
 
 _started: str | None = None
-_forked = False
+_tried = _forked = False
 
 
 def chosen() -> bool:
     """Whether bands run on Numba's threads.
 
-    Never in a child that was forked after they had started: OpenMP ends such a child, and TBB may hang in one that was
-    forked from a thread. It has Foveal's pool.
+    Never in a child that was forked after its parent had begun to start them: OpenMP ends such a child, and TBB may
+    hang in one that was forked from a thread. It has Foveal's pool.
 
     Raises
     ------
@@ -38,8 +38,9 @@ def chosen() -> bool:
         raise OptionError(f"FOVEAL_PARALLEL is {text[:20]!r}: it must be pool or numba")
     if text != "numba" or _forked:
         return False
-    global _started
+    global _started, _tried
     if _started is None:
+        _tried = True
         from foveal_kernels import layer
 
         try:
@@ -82,7 +83,7 @@ def run_bands(
 
 def _note_fork() -> None:
     global _forked
-    _forked = _forked or _started is not None
+    _forked = _forked or _tried
 
 
 if hasattr(os, "register_at_fork"):
