@@ -14,10 +14,24 @@ from foveal.run.buffers import scratch
 from foveal.run.schedule import helping
 from foveal_kernels.view import Scratch
 
-__all__ = ["chosen", "run_bands"]
+__all__ = ["chosen", "is_asked_for", "run_bands"]
 
 _started: str | None = None
 _tried = _forked = False
+
+
+def is_asked_for() -> bool:
+    """Whether ``FOVEAL_PARALLEL`` asks for Numba's threads.
+
+    Raises
+    ------
+    OptionError
+        If it has another value than pool and numba.
+    """
+    text = os.environ.get("FOVEAL_PARALLEL", "").strip().lower()
+    if text not in ("", "pool", "numba"):
+        raise OptionError(f"FOVEAL_PARALLEL is {text[:20]!r}: it must be pool or numba")
+    return text == "numba"
 
 
 def chosen() -> bool:
@@ -33,10 +47,7 @@ def chosen() -> bool:
     TargetError
         If Numba has no layer that several threads may enter.
     """
-    text = os.environ.get("FOVEAL_PARALLEL", "").strip().lower()
-    if text not in ("", "pool", "numba"):
-        raise OptionError(f"FOVEAL_PARALLEL is {text[:20]!r}: it must be pool or numba")
-    if text != "numba" or _forked:
+    if not is_asked_for() or _forked:
         return False
     global _started, _tried
     if _started is None:
