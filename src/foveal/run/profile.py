@@ -5,7 +5,7 @@ one version of the kernels; any other is left alone. No value changes a bit of a
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
@@ -77,15 +77,19 @@ def _loaded() -> Profile | None:
     return found[1] if found else None
 
 
-def load() -> tuple[Path, Profile] | None:
-    """Return the file of this machine's profile and what is in it, None if there is none that holds here."""
-    from foveal_kernels.compile import cache_directories  # imports Numba, which plans do not need
+def load(directories: Sequence[Path] | None = None) -> tuple[Path, Profile] | None:
+    """Return the file of this machine's profile and what is in it, None if there is none that holds here.
 
+    Parameters
+    ----------
+    directories : sequence of path, optional
+        In the place of those of the cache.
+    """
     try:
         wanted = _record(DEFAULT)
     except ValueError:  # a wrong level is refused where kernels are called
         return None
-    for directory in cache_directories():
+    for directory in directories or _cache_directories():
         file = directory / _name(wanted)
         try:
             found = msgspec.json.decode(file.read_bytes(), type=Record)
@@ -96,20 +100,24 @@ def load() -> tuple[Path, Profile] | None:
     return None
 
 
-def save(profile: Profile) -> Path:
+def save(profile: Profile, directories: Sequence[Path] | None = None) -> Path:
     """Store a profile for this machine and return its file; processes that start later work by it, and this one.
+
+    Parameters
+    ----------
+    profile : Profile
+    directories : sequence of path, optional
+        In the place of those of the cache; the first that can be written has the file.
 
     Raises
     ------
     OptionError
         If no directory of the cache can be written.
     """
-    from foveal_kernels.compile import cache_directories
-
     record = _record(profile)
     content = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
-    for directory in cache_directories():
-        file: Path = directory / _name(record)
+    for directory in directories or _cache_directories():
+        file = directory / _name(record)
         temporary = file.with_suffix(f".{uuid4().hex}")
         try:
             temporary.write_bytes(content)
@@ -137,9 +145,15 @@ def reset() -> bool:
 
 def _record(profile: Profile) -> Record:
     from foveal_kernels import target
-    from foveal_kernels.compile import cache_directories
 
-    return Record(cpu_name(), target.level(), cache_directories()[0].name, profile)
+    return Record(cpu_name(), target.level(), _cache_directories()[0].name, profile)
+
+
+def _cache_directories() -> Sequence[Path]:
+    from foveal_kernels.compile import cache_directories  # imports Numba, which plans do not need
+
+    found: Sequence[Path] = cache_directories()
+    return found
 
 
 def _name(record: Record) -> str:

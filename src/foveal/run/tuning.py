@@ -5,10 +5,11 @@ of each counts.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from time import perf_counter
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,6 +23,8 @@ from foveal.run.schedule import available_threads
 from foveal.types import Box, Size
 
 __all__ = ["Timing", "interleaved", "is_busy", "sweep"]
+
+Name = TypeVar("Name")
 
 EVERYTHING = Profile(band_elements=1 << 10, image_elements=1 << 10)
 """Under which every band and every image that can have a thread of its own has one."""
@@ -116,9 +119,9 @@ def _timing(kind: str, side: int, images: int, counts: Sequence[int], rounds: in
     return Timing(kind, elements, {count: round(1e3 * min(seconds), 4) for count, seconds in times.items()})
 
 
-def interleaved(variants: dict[int, Callable[[], object]], rounds: int) -> dict[int, list[float]]:
+def interleaved(variants: Mapping[Name, Callable[[], object]], rounds: int) -> dict[Name, list[float]]:
     """Return the seconds of each variant in turn, after one turn that does not count."""
-    seconds: dict[int, list[float]] = {name: [] for name in variants}
+    seconds: dict[Name, list[float]] = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name, run in variants.items():
             start = perf_counter()
