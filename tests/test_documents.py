@@ -55,7 +55,8 @@ def test_readme_shows_what_commands_print(words, shown):
 def test_readme_lists_every_model_and_every_command():
     assert re.findall(r"^\| `(\w+)` \|", section(README, "Models"), re.MULTILINE) == names()
     listed = re.findall(r"^foveal ([\w-]+)", section(README, "On the command line"), re.MULTILINE)
-    assert [name.replace("-", "_") for name in listed] == [command.callback.__name__ for command in app.registered_commands]
+    registered = [command.callback.__name__ for command in app.registered_commands]
+    assert [name.replace("-", "_") for name in listed] == registered
 
 
 def test_readme_lists_every_environment_variable():

@@ -16,6 +16,7 @@ from foveal import (
     Preprocessor,
     UnknownModelError,
     UnsupportedFormat,
+    request,
 )
 from foveal.spec.find import spec_path
 
@@ -219,6 +220,31 @@ def test_images_that_cannot_be_read_are_returned(pre):
     alone = pre([good, PICTURE])
     assert len(result.plans) == 2
     assert all(np.array_equal(result[name], alone[name]) for name in alone)
+
+
+def test_pixels_are_kept_of_the_first_images_alone(pre, monkeypatch):
+    """Of those that a call leaves in; the others are decoded again, to the same."""
+    files = [saved(PICTURE), b"junk", saved(PICTURE, "BMP"), saved(PICTURE)[:-60], saved(PICTURE.convert("L"))]
+    whole = pre(files, on_error="return")
+    samples = [[file] for file in files]
+    failed = {}
+    items = request.open_items(samples, pre._plan, failed=failed)
+    monkeypatch.setattr(request, "DECODED_BYTES_KEPT", 2 * 4 * 60 * 90)
+    assert [one.held is not None for one in request.decoded(items, failed)] == [True, True, False]
+    assert list(failed) == [1, 3]
+    again = pre(files, on_error="return")
+    assert list(again.errors) == [1, 3]
+    assert all(np.array_equal(again[name], whole[name]) for name in whole)
+
+
+def test_images_that_fit_no_tensor_together_are_named_by_their_place_in_the_call():
+    bare = Preprocessor.from_spec("clip", do_resize=False, do_center_crop=False)
+    small, large = (Image.new("RGB", (side, side)) for side in (224, 300))
+    text = r"^image 2 is 300x300 .* and image 1 becomes 3x224x224, which do not fit into one tensor"
+    with pytest.raises(ImageSizeError, match=text):
+        bare([b"junk", small, large], on_error="return")
+    with pytest.raises(ImageSizeError, match=text.replace("image 1", "image 0")):
+        bare([small, small, large])
 
 
 def test_samples_keep_their_images_where_others_are_left_out():

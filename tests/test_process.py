@@ -1,5 +1,6 @@
 import asyncio
 import io
+import pickle
 from base64 import b64encode
 
 import numpy as np
@@ -84,9 +85,23 @@ def test_chat_content(qwen):
         qwen.process([PAD], [{"type": "video_url", "video_url": {"url": "data:,"}}])
 
 
+def test_more_images_than_engines_take_by_default(qwen):
+    with pytest.raises(foveal.MediaTooLarge, match=r"^there are 11 images, more than the limit of 10 \(qwen2_5_vl\)$"):
+        qwen.process([PAD] * 11, [png()] * 11)
+    assert len(qwen.process([PAD] * 11, [png()] * 11, max_images=11).items) == 11
+    with pytest.raises(foveal.MediaTooLarge, match="limit of 1 "):
+        qwen.process([PAD] * 2, [png()] * 2, max_images=1)
+
+
+def test_ids_that_are_no_row(qwen):
+    for ids in ([[1], [1, 2]], [1, [2]], "text", [1.5], [[1, 2]]):
+        with pytest.raises(foveal.OptionError, match="input_ids must be a row of integers"):
+            qwen.process(ids)
+
+
 def test_counts_must_agree(qwen):
     for ids, images in (([1], [png()]), ([PAD, PAD], [png()]), ([PAD], [])):
-        with pytest.raises(foveal.PlaceholderError, match=r"^the prompt has \d placeholders .*, for \d images$"):
+        with pytest.raises(foveal.PlaceholderError, match=r"^the prompt has \d placeholders? .*, for \d images?$"):
             qwen.process(ids, images)
 
 
@@ -101,7 +116,7 @@ def test_a_prompt_has_one_list_of_images(qwen):
 
 
 def test_models_whose_features_stand_in_no_prompt():
-    with pytest.raises(foveal.OptionError, match="^clip does not say what an image becomes in a prompt$"):
+    with pytest.raises(foveal.OptionError, match=r"^clip does not say what an image becomes in a prompt$"):
         foveal.Preprocessor.from_spec("clip").process([1], png())
 
 
@@ -133,9 +148,47 @@ def test_urls_without_a_loop(qwen, monkeypatch):
         assert qwen.process([PAD], [part(site.url("/a"))]).identities == qwen.process([PAD], png()).identities
 
 
+def test_too_many_images_are_refused_before_one_is_fetched(monkeypatch):
+    monkeypatch.setenv("FOVEAL_FETCH_ALLOW_PRIVATE_HOSTS", "true")
+    few = foveal.Preprocessor.from_spec("qwen2_5_vl", limits=foveal.Limits(images=2))
+    with Threaded({"/a": response(body=png())}) as site:
+        urls = [site.url("/a")] * 3
+
+        def in_a_loop(images):
+            return asyncio.run(few.process_async([PAD] * 3, images))
+
+        calls = few, few.plan, lambda images: few(images, on_error="return"), lambda images: few.process([PAD], images)
+        for call in (*calls, in_a_loop):
+            with pytest.raises(foveal.MediaTooLarge, match=r"^there are 3 images, more than the limit of 2 "):
+                call(urls)
+        assert not site.requests
+        few(urls[:2])
+        assert len(site.requests) == 2
+
+
 def test_async_without_urls_and_with_options(qwen):
     async def main():
         return await qwen.process_async([PAD], png(400, 400), policy="sglang", max_pixels=3136)
 
     expected = qwen.process([PAD], png(400, 400), policy="sglang", max_pixels=3136)
     assert asyncio.run(main()).identities == expected.identities
+
+
+def test_settings_of_urls_belong_to_the_preprocessor(monkeypatch):
+    monkeypatch.delenv("FOVEAL_FETCH_ALLOW_PRIVATE_HOSTS", raising=False)
+    settings = FetchSettings(allow_private_hosts=True)
+    allowed = foveal.Preprocessor.from_spec("qwen2_5_vl", fetch=settings)
+    refused = foveal.Preprocessor.from_spec("qwen2_5_vl")
+    with Threaded({"/a": response(body=png())}) as site:
+        url = site.url("/a")
+        assert allowed(url)["image_grid_thw"].tolist() == refused(png())["image_grid_thw"].tolist()
+        copied = pickle.loads(pickle.dumps(allowed))
+        assert copied.process([PAD], url, max_pixels=3136).plans == copied.process([PAD], png(), max_pixels=3136).plans
+        assert asyncio.run(allowed.process_async([PAD], url)).identities == allowed.process([PAD], png()).identities
+        for call in (refused, refused.plan):
+            with pytest.raises(foveal.HostNotAllowed, match=r"^image 0: "):
+                call(url)
+    with pytest.raises(foveal.OptionError, match=r"^fetch must be a FetchSettings$"):
+        foveal.Preprocessor.from_spec("qwen2_5_vl", fetch={"allow_private_hosts": True})
+    with pytest.raises(foveal.OptionError, match="'fetch' belongs to the preprocessor"):
+        refused(png(), fetch=settings)

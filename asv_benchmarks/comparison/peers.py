@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from benchmarks.common import SIZES
@@ -55,6 +56,24 @@ def peer(family: Family, pil: bool = False, **changes) -> Callable[[Image.Image]
     except (ImportError, AttributeError):
         return None
     return lambda image: made(images=[image], return_tensors="np" if pil else "pt")["pixel_values"]
+
+
+RUST = {"CLIPImageProcessor", "Qwen2VLImageProcessor"}
+"""The classes of these families that hf-processors-rs has."""
+
+
+def rust_peer(family: Family, pil: bool = False) -> Callable[[Image.Image], object] | None:
+    """Return a function from an image to ``pixel_values`` of hf-processors-rs; None where it cannot be had."""
+    try:
+        import hf_processors_rs
+    except ImportError:
+        return None
+    if family.peer not in RUST:
+        return None
+    config = family.arguments | {"image_processor_type": family.peer}
+    made = hf_processors_rs.AutoImageProcessor.from_dict(config, backend="pil" if pil else "torchvision")
+    call = partial(made.preprocess, num_threads=1)
+    return lambda image: call([image])["pixel_values"]
 
 
 PASSED = {"mistral3": {"patch_size": {"height": 28, "width": 28}}}

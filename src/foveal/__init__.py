@@ -20,6 +20,7 @@ from foveal.errors import (
     UnknownModelError,
     UnsupportedFormat,
     WorkerError,
+    WorkerTimeout,
 )
 from foveal.media.inspection import Inspection, inspect
 from foveal.media.limits import Limits
@@ -61,6 +62,7 @@ __all__ = [
     "UnknownModelError",
     "UnsupportedFormat",
     "WorkerError",
+    "WorkerTimeout",
     "__version__",
     "aligned_empty",
     "assemble",

@@ -22,6 +22,7 @@ __all__ = [
     "UnknownModelError",
     "UnsupportedFormat",
     "WorkerError",
+    "WorkerTimeout",
 ]
 
 
@@ -82,7 +83,11 @@ class RequestError(FovealError, ValueError):
 
 
 class WorkerError(FovealError, ConnectionError):
-    """A worker that cannot be reached, gave up, or refused what it was sent; a server answers 502, not 400."""
+    """A worker that cannot be reached, is gone, or failed; a server answers 502, not 400."""
+
+
+class WorkerTimeout(WorkerError, TimeoutError):
+    """A request that was not complete in time; a server answers 504."""
 
 
 class TargetError(FovealError, ValueError):

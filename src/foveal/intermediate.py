@@ -24,6 +24,8 @@ class Intermediate:
     ----------
     spec : Spec
     normalization : Normalization
+    published : Normalization
+        That of the checkpoint, which workers that normalize themselves use: without the caller's overrides.
     input_ids : ndarray of int
         The prompt as it was given: one placeholder for each image.
     expanded : ExpandedIds
@@ -36,6 +38,7 @@ class Intermediate:
 
     spec: Spec
     normalization: Normalization
+    published: Normalization
     input_ids: npt.NDArray[Any]
     expanded: ExpandedIds
     feature_id: int | None
@@ -48,8 +51,21 @@ class Intermediate:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """What each image is to the encoder, 64 hexadecimal digits; equal only where the encoder's input is equal."""
+        """What each image is to the encoder, 64 hexadecimal digits; equal only where the encoder's input is equal.
+
+        The dtype on the wire is not part of it: a worker gets one alone.
+        """
         return tuple(item.identity for item in self.items)
+
+    def checked_identities(self) -> tuple[str, ...]:
+        """Return the identities; Pillow images and arrays are hashed again, as their owner may have changed them.
+
+        Raises
+        ------
+        MediaError
+            If one was changed after it had been hashed.
+        """
+        return tuple(item.checked_identity() for item in self.items)
 
     def write(
         self,
@@ -87,21 +103,25 @@ class Intermediate:
 def make_intermediate(
     spec: Spec,
     normalization: Normalization,
+    published: Normalization,
     input_ids: npt.ArrayLike,
     items: Sequence[Item],
     encode: Encode | None = None,
+    max_images: int | None = None,
 ) -> Intermediate:
     """Expand a prompt for images that were opened, and hash those that are encoded.
 
     Parameters
     ----------
     spec : Spec
-    normalization : Normalization
+    normalization, published : Normalization
     input_ids : array_like of int
     items : sequence of Item
         In the order of their placeholders.
     encode : callable, optional
         The model's tokenizer; see `foveal.tokens.expand_ids`.
+    max_images : int, optional
+        In the place of the spec's limit.
 
     Raises
     ------
@@ -112,7 +132,7 @@ def make_intermediate(
     PlaceholderError
         If the placeholders do not fit the images, or an id is not known.
     """
-    tokens, most = spec.tokens, spec.limits.images
+    tokens, most = spec.tokens, spec.limits.images if max_images is None else max_images
     if tokens is None:
         raise OptionError(f"{spec.name} does not say what an image becomes in a prompt")
     if most is not None and len(items) > most:
@@ -122,5 +142,5 @@ def make_intermediate(
     for item in items:
         if item.source.kind == "encoded":  # others may have to be decoded for it
             item.identity  # noqa: B018
-    ids = np.asarray(input_ids, expanded.ids.dtype)
-    return Intermediate(spec, normalization, ids, expanded, feature, tuple(items))
+    ids = np.array(input_ids, expanded.ids.dtype)  # a copy: a caller may use his array again
+    return Intermediate(spec, normalization, published, ids, expanded, feature, tuple(items))

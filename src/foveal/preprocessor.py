@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from operator import index
 from os import PathLike
@@ -14,9 +14,10 @@ from foveal.errors import FovealError, OptionError
 from foveal.intermediate import Intermediate, make_intermediate
 from foveal.media.limits import Limits, checked_limits
 from foveal.media.policy import DecodePolicy, decode_policy
+from foveal.media.urls import FetchSettings
 from foveal.plan.batch import make_batch_plan
 from foveal.plan.make import make_plan, primary_dtype
-from foveal.plan.plan import BatchPlan, Plan
+from foveal.plan.plan import BatchPlan, Normalization, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
 from foveal.request import Item, by_sample, decoded, fetched, fetched_async, open_items
@@ -32,7 +33,7 @@ __all__ = ["Features", "Preprocessor"]
 PLANS_KEPT = 4096
 OVERRIDES_KEPT = 64
 
-_MADE_WITH = ("limits", "policy", "reference")
+_MADE_WITH = ("fetch", "limits", "policy", "reference")
 
 
 class Features(dict[str, npt.NDArray[Any]]):
@@ -79,6 +80,8 @@ class Preprocessor:
         What is done with orientation, transparency, depth, frames and damage.
     limits : Limits
         What an image, and the images of a call together, may cost.
+    fetch : FetchSettings, optional
+        Where images of URLs may come from; None asks the environment in each call.
     """
 
     def __init__(
@@ -90,14 +93,19 @@ class Preprocessor:
         policy: DecodePolicy | str | None = None,
         limits: Limits | None = None,
         call: Mapping[str, Any] | None = None,
+        fetch: FetchSettings | None = None,
     ) -> None:
         self.spec: Spec = resolve(raw, checkpoint, overrides, reference, call)
         self.policy = decode_policy(policy)
         self.limits = Limits.for_batches() if limits is None else checked_limits(limits)
+        if not isinstance(fetch, FetchSettings | None):
+            raise OptionError("fetch must be a FetchSettings")
+        self.fetch = fetch
         self.name = self.spec.name
         self.reference = self.spec.reference
         self.normalization = normalization(self.spec)
-        self._definition = (raw, checkpoint, self.spec.reference, tuple(overrides), self.policy, self.limits, call)
+        layers = tuple(overrides)
+        self._definition = (raw, checkpoint, self.spec.reference, layers, self.policy, self.limits, call, fetch)
         self._plan = lru_cache(maxsize=PLANS_KEPT)(partial(make_plan, self.spec))
         self._with = lru_cache(maxsize=OVERRIDES_KEPT)(self._derived)
 
@@ -109,6 +117,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         limits: Limits | None = None,
+        fetch: FetchSettings | None = None,
         **overrides: Any,
     ) -> Self:
         """Make a preprocessor from a spec's name or file, or a model's id on the Hub, with the published numbers.
@@ -123,6 +132,8 @@ class Preprocessor:
             A policy, or the name of a preset: huggingface, huggingface-path, vllm, sglang or smg.
         limits : Limits, optional
             `Limits.for_batches` if not given.
+        fetch : FetchSettings, optional
+            `FetchSettings.default` in each call if not given.
         **overrides
             Fields of the model's image processor, as ``min_pixels``, ``size`` or ``do_resize``.
 
@@ -135,7 +146,7 @@ class Preprocessor:
         OptionError
             If an override or the reference is unknown or cannot be honoured.
         """
-        return cls(load(spec), None, reference, _layers(overrides), policy, limits)
+        return cls(load(spec), None, reference, _layers(overrides), policy, limits, None, fetch)
 
     @classmethod
     def from_pretrained(
@@ -145,6 +156,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         limits: Limits | None = None,
+        fetch: FetchSettings | None = None,
         **overrides: Any,
     ) -> Self:
         """Make a preprocessor from a checkpoint directory; the checkpoint's numbers win over the published ones.
@@ -155,7 +167,7 @@ class Preprocessor:
         ----------
         directory : path
             Or the id of a model, ``organization/model``, that is in the Hub's local cache. Nothing is downloaded.
-        reference, policy, limits, **overrides
+        reference, policy, limits, fetch, **overrides
             As for :meth:`from_spec`.
 
         Raises
@@ -168,7 +180,7 @@ class Preprocessor:
             If an override or the reference is unknown or cannot be honoured.
         """
         checkpoint = read_checkpoint(directory)
-        return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides), policy, limits)
+        return cls(load(match(checkpoint)), checkpoint, reference, _layers(overrides), policy, limits, None, fetch)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._definition
@@ -317,6 +329,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        max_images: int | None = None,
         **overrides: Any,
     ) -> Intermediate:
         """Prepare a prompt and its images for a backend that is chosen later. No pixel is decoded.
@@ -336,6 +349,8 @@ class Preprocessor:
         encode : callable, optional
             The model's tokenizer, from text to ids: special tokens in the text recognized and none added. Needed only
             where the spec lacks ids.
+        max_images : int, optional
+            Of the prompt, in the place of the number that engines take of the model by default.
         **overrides
             Fields of the model's image processor for this request only.
 
@@ -359,8 +374,8 @@ class Preprocessor:
             If an override or the policy is unknown, or the model's spec does not say what an image becomes in a prompt.
         """
         chosen = self._changed(policy, overrides)
-        samples = fetched(chosen._prompt_images(images), chosen.limits)
-        return chosen._intermediate(input_ids, samples, encode)
+        samples = fetched(chosen._prompt_images(images), chosen.limits, None, chosen.fetch)
+        return chosen._intermediate(input_ids, samples, encode, max_images)
 
     async def process_async(
         self,
@@ -369,6 +384,7 @@ class Preprocessor:
         *,
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
+        max_images: int | None = None,
         fetcher: "Fetcher | None" = None,
         **overrides: Any,
     ) -> Intermediate:
@@ -376,16 +392,16 @@ class Preprocessor:
 
         Parameters
         ----------
-        input_ids, images, policy, encode, **overrides
+        input_ids, images, policy, encode, max_images, **overrides
             As for `process`, which see for errors too.
         fetcher : foveal.media.fetch.Fetcher, optional
             Whose settings and connections are used for URLs; one of this call if not given.
         """
         chosen = self._changed(policy, overrides)
-        samples = await fetched_async(chosen._prompt_images(images), chosen.limits, fetcher)
+        samples = await fetched_async(chosen._prompt_images(images), chosen.limits, fetcher, chosen.fetch)
         from asyncio import to_thread
 
-        return await to_thread(chosen._intermediate, input_ids, samples, encode)
+        return await to_thread(chosen._intermediate, input_ids, samples, encode, max_images)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -422,7 +438,7 @@ class Preprocessor:
         failed: dict[int, FovealError] | None = None,
         dtype: str | None = None,
     ) -> tuple[list[list[object]], list[Item]]:
-        samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, failed)
+        samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, failed, self.fetch)
         options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
         return samples, self._opened(samples, dtype=dtype, failed=failed, **options)
 
@@ -443,9 +459,20 @@ class Preprocessor:
         return by_sample(images, self.spec.image.batch.flat_list)
 
     def _intermediate(
-        self, input_ids: npt.ArrayLike, samples: Sequence[Sequence[object]], encode: Encode | None
+        self,
+        input_ids: npt.ArrayLike,
+        samples: Sequence[Sequence[object]],
+        encode: Encode | None,
+        max_images: int | None,
     ) -> Intermediate:
-        return make_intermediate(self.spec, self.normalization, input_ids, self._opened(samples), encode)
+        items = self._opened(samples)
+        return make_intermediate(self.spec, self.normalization, self._published, input_ids, items, encode, max_images)
+
+    @cached_property
+    def _published(self) -> Normalization:
+        """The normalization of the checkpoint, without overrides."""
+        raw, checkpoint, reference, layers, _, _, call, _ = self._definition
+        return normalization(resolve(raw, checkpoint, (), reference)) if layers or call else self.normalization
 
     def _batch(
         self,
@@ -463,7 +490,7 @@ class Preprocessor:
                 sum(start <= item.index < start + count for item in items)
                 for start, count in zip(starts, counts, strict=False)
             )
-        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts)
+        return make_batch_plan(self.spec, tuple(item.plan for item in items), counts, [item.index for item in items])
 
     def _changed(self, policy: DecodePolicy | str | None, overrides: Mapping[str, Any]) -> "Preprocessor":
         """Return a preprocessor with another policy and with fields of one call; itself where nothing changes."""
@@ -476,9 +503,9 @@ class Preprocessor:
         return self._with(json.dumps(plain_layer(overrides), sort_keys=True), chosen)
 
     def _derived(self, key: str, policy: DecodePolicy) -> "Preprocessor":
-        raw, checkpoint, reference, layers, _, limits, call = self._definition
+        raw, checkpoint, reference, layers, _, limits, call, fetch = self._definition
         changes = json.loads(key)
-        return Preprocessor(raw, checkpoint, reference, layers, policy, limits, changes or call)
+        return Preprocessor(raw, checkpoint, reference, layers, policy, limits, changes or call, fetch)
 
 
 def _layers(overrides: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:

@@ -5,18 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 
 from foveal.errors import FovealError, ImageSizeError, MediaError, OptionError
+from foveal.media.costs import PLAIN_BYTES
 from foveal.media.digest import framed_digest
-from foveal.media.limits import DECODED_BYTES_A_PIXEL, Limits
+from foveal.media.limits import Limits
 from foveal.media.pixels import Pixels
 from foveal.media.policy import DEFAULT, DecodePolicy
 from foveal.media.sources import Kind, Source, open_source
-from foveal.media.urls import url_scheme
+from foveal.media.urls import FetchSettings, url_scheme
 from foveal.plan.make import primary_dtype
 from foveal.plan.plan import Plan
 from foveal.plan.views import Sample
@@ -35,6 +36,9 @@ CLIENT_ID_BYTES = 256
 """Of a client's id in UTF-8, at most."""
 
 RECIPES_KEPT = 256
+
+DECODED_BYTES_KEPT = 256 << 20
+"""Of images that are decoded to see whether they can be. Those that do not fit are decoded a second time."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -96,6 +100,17 @@ class Item:
             self._kept["identity"] = self.identify()
         return self._kept["identity"]
 
+    def checked_identity(self) -> str:
+        """Return the identity; what is not encoded is hashed again, and must not have changed.
+
+        Raises
+        ------
+        MediaError
+        """
+        if self.source.kind != "encoded" and self._kept.get("digest", "") not in ("", self.source.digest()):
+            raise MediaError(f"image {self.index}: it was changed after it had been hashed")
+        return self.identity
+
     def identify(self, client_id: str | None = None, salt: bytes = b"") -> str:
         """Return the identity together with a client's id; see the function `identity`."""
         if self.basis is None:
@@ -104,14 +119,14 @@ class Item:
 
 
 class Decoded(NamedTuple):
-    """An image of a call and its pixels."""
+    """An image of a call that can be decoded, and its pixels where they were kept."""
 
     item: Item
-    held: Pixels
+    held: Pixels | None
 
     def pixels(self) -> Pixels:
         """Return the pixels."""
-        return self.held
+        return self.item.pixels() if self.held is None else self.held
 
 
 def identity(
@@ -256,7 +271,7 @@ def open_items(
             encoded += source.file.size if source.file else 0
             if encoded > limits.encoded_bytes:
                 _named(index, partial(limits.check_encoded, encoded))
-            decoded += DECODED_BYTES_A_PIXEL * source.size.height * source.size.width
+            decoded += source.bytes_a_pixel * source.size.height * source.size.width
             if decoded > limits.decoded_bytes:
                 _named(index, partial(limits.check_decoded, decoded))
             items.append(Item(index, source, plan, kind, basis))
@@ -264,31 +279,36 @@ def open_items(
 
 
 def fetched(
-    samples: Sequence[Sequence[object]], limits: Limits, failed: dict[int, FovealError] | None = None
+    samples: Sequence[Sequence[object]],
+    limits: Limits,
+    failed: dict[int, FovealError] | None = None,
+    settings: FetchSettings | None = None,
 ) -> list[list[object]]:
     """Return the images with every ``http``, ``https`` and ``file`` URL replaced by the bytes that are there.
 
-    All are fetched together, as `foveal.media.urls.FetchSettings.default` allows it; paths, ``data:`` URLs and all
-    other images are left as they are. A caller's event loop waits; `fetched_async` does not make it.
+    All are fetched together, unless there are too many images; paths, ``data:`` URLs and all other images are left as
+    they are, and looked at only when they are opened. A caller's event loop waits; `fetched_async` does not make it.
 
     Parameters
     ----------
     samples, limits, failed
         As for `open_items`. A URL whose error is in ``failed`` stays, and is refused when it is opened.
+    settings : FetchSettings, optional
+        Where they may come from; `FetchSettings.default` if not given.
 
     Raises
     ------
     MediaError
         If a URL cannot be had; its text starts with the image's index.
     MediaTooLarge
-        If the bodies together are above the limit.
+        If there are too many images, or the bodies together are above the limit.
     """
-    urls = _remote(samples)
+    urls = _remote(samples, limits)
     if not urls:
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
 
-    answers = load_urls(list(urls.values()), limits.input_bytes, max_total=limits.encoded_bytes)
+    answers = load_urls(list(urls.values()), limits.input_bytes, settings, limits.encoded_bytes)
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
 
 
@@ -296,29 +316,30 @@ async def fetched_async(
     samples: Sequence[Sequence[object]],
     limits: Limits,
     fetcher: "Fetcher | None" = None,
-    failed: dict[int, FovealError] | None = None,
+    settings: FetchSettings | None = None,
 ) -> list[list[object]]:
     """Return what `fetched` returns, while the event loop goes on.
 
     Parameters
     ----------
-    samples, limits, failed
+    samples, limits, settings
         As for `fetched`.
     fetcher : Fetcher, optional
-        Whose settings and connections are used; one of this call if not given.
+        Whose own settings and connections are used; one of this call if not given.
     """
-    urls = _remote(samples)
+    urls = _remote(samples, limits)
     if not urls:
         return [list(sample) for sample in samples]
     from foveal.media.fetch import Fetcher
 
-    async with nullcontext(fetcher) if fetcher else Fetcher() as used:
+    async with nullcontext(fetcher) if fetcher else Fetcher(settings) as used:
         answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
-    return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
+    return _with_answers(samples, dict(zip(urls, answers, strict=True)), None)
 
 
-def _remote(samples: Sequence[Sequence[object]]) -> dict[int, str]:
-    """Return the URLs that are to be fetched, by the index of their image."""
+def _remote(samples: Sequence[Sequence[object]], limits: Limits) -> dict[int, str]:
+    """Return the URLs that are to be fetched, by the index of their image; refuse too many images."""
+    limits.check_images(sum(map(len, samples)))
     images = enumerate(image for sample in samples for image in sample)
     return {place: image for place, image in images if isinstance(image, str) and _is_remote(image)}
 
@@ -352,6 +373,8 @@ def _raise(error: MediaError) -> None:
 def decoded(items: Sequence[Item], failed: dict[int, FovealError], threads: int | None = None) -> list[Decoded]:
     """Decode images now, and leave out those that cannot be.
 
+    Pixels are kept of the first images, as many as take 256 MiB; the others are decoded again where they are needed.
+
     Parameters
     ----------
     items : sequence of Item
@@ -361,14 +384,17 @@ def decoded(items: Sequence[Item], failed: dict[int, FovealError], threads: int 
         Threads to use at most; all that are available by default.
     """
 
-    def attempt(item: Item) -> Decoded | None:
+    def attempt(item: Item, kept: bool) -> Decoded | None:
         try:
-            return Decoded(item, item.pixels())
+            pixels = item.pixels()
         except MediaError as error:
             failed[item.index] = error
             return None
+        return Decoded(item, pixels if kept else None)
 
-    found = run_all([partial(attempt, item) for item in items], thread_count(threads))
+    sizes = (PLAIN_BYTES * item.source.size.height * item.source.size.width for item in items)
+    kept = [total <= DECODED_BYTES_KEPT for total in accumulate(sizes)]
+    found = run_all([partial(attempt, *pair) for pair in zip(items, kept, strict=True)], thread_count(threads))
     return [one for one in found if one is not None]
 
 

@@ -12,8 +12,8 @@ from foveal.backends import BACKENDS, ServerInfo, assemble
 from foveal.backends.messages import messages, recognized
 from foveal.backends.shm import namespace_id
 from foveal.errors import ImageSizeError, OptionError, RequestError
-from foveal.grpc.check import problems
-from foveal.grpc.decode import decode
+from foveal.grpc.checking import problems
+from foveal.grpc.decoding import decode
 from foveal.media.sources import Source
 from foveal.spec import find
 
@@ -151,9 +151,14 @@ def test_engines_that_do_not_take_a_family(made):
 
 
 def test_normalization_that_is_off_where_the_worker_normalizes(made):
-    ready = processed(made("qwen2_5_vl"), pictures(1), do_normalize=False)
-    with pytest.raises(RequestError, match="the worker normalizes pixels itself"):
-        assemble(ready, "vllm", ServerInfo(device_normalize=True))
+    for option in ("do_normalize", "do_rescale", "image_mean", "image_std", "rescale_factor"):
+        value = {"rescale_factor": 1 / 127.5}.get(option, [0.25] * 3 if option.startswith("image") else False)
+        ready = processed(made("qwen2_5_vl"), pictures(1), **{option: value})
+        with pytest.raises(RequestError, match="the worker normalizes pixels itself, by the checkpoint's numbers"):
+            assemble(ready, "vllm", ServerInfo(device_normalize=True))
+    assert assemble(
+        processed(made("qwen2_5_vl"), pictures(1), max_pixels=3136), "vllm", ServerInfo(device_normalize=True)
+    )
     assert assemble(ready, "vllm", ServerInfo()).message().mm_inputs.pixel_values.dtype == "float32"
 
 
@@ -176,6 +181,59 @@ def test_arguments(made):
     for request_id in ("", "x" * 257, 5):
         with pytest.raises(OptionError, match="request_id must be"):
             assemble(ready, "vllm", request_id=request_id)
+
+
+def test_arguments_of_wrong_types(made):
+    ready = processed(made("llava1_5"), pictures(1))
+    for wrong, text in (
+        ({"server_info": "x"}, "server_info must be a ServerInfo"),
+        ({"sampling": [1]}, "sampling must be a mapping"),
+        ({"stream": "x"}, "stream must be true or false"),
+        ({"request_id": "\ud800"}, "request_id must be valid Unicode"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            assemble(ready, "vllm", **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"encoder_dtype": "uint8"},
+        {"encoder_dtype": None},
+        {"device_normalize": "no"},
+        {"images": "3"},
+        {"images": 0},
+        {"architectures": "Pixtral"},
+        {"architectures": None},
+        {"shm_namespace": None},
+    ],
+)
+def test_server_infos_that_are_wrong(wrong):
+    with pytest.raises(OptionError, match=rf"^ServerInfo\.{next(iter(wrong))}"):
+        ServerInfo(**wrong)
+
+
+def test_images_that_change_after_they_were_hashed(made):
+    array = pictures(1)[0]
+    for image in (array, Image.fromarray(array)):
+        ready = processed(made("qwen2_5_vl"), [image])
+        assert assemble(ready, "vllm")
+        assert assemble(ready, "tokenspeed")
+        if isinstance(image, Image.Image):
+            image.putpixel((0, 0), (1, 2, 3))
+        else:
+            image[:] = 200
+        for backend in ("vllm", "tokenspeed"):
+            with pytest.raises(foveal.MediaError, match=r"^image 0: it was changed after it had been hashed$"):
+                assemble(ready, backend)
+
+
+def test_ids_belong_to_the_request(made):
+    ids = np.array(plain.prompt(made("qwen2_5_vl").spec.tokens, 1))
+    ready = made("qwen2_5_vl").process(ids, [png(pictures(1)[0])])
+    expected = ids.tolist()
+    ids[:] = 7
+    assert list(assemble(ready, "trtllm").message().tokenized.input_token_ids) == expected
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -64,6 +64,18 @@ def test_names_and_values_that_are_wrong(backend):
             request_with(backend, {name: value})
 
 
+def test_what_is_none_is_not_given_and_newer_names():
+    assert request_with("vllm", {"max_completion_tokens": 5, "top_p": None}).sampling_params.max_tokens == 5
+
+
+def test_values_that_no_engine_takes():
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(RequestError, match=r"^sampling: temperature has a value of a wrong type or range$"):
+            request_with("vllm", {"temperature": value})
+    with pytest.raises(RequestError, match=r"^sampling: json_schema and regex exclude each other$"):
+        request_with("vllm", {"json_schema": "{}", "regex": "a"})
+
+
 def test_one_stop_text():
     assert list(request_with("vllm", {"stop": "END"}).sampling_params.stop) == ["END"]
 

@@ -160,9 +160,9 @@ def test_a_name_that_is_taken_by_a_link_is_refused(monkeypatch, tmp_path, target
         os.unlink(link)
 
 
-@pytest.mark.parametrize("nbytes", [0, -1])
+@pytest.mark.parametrize("nbytes", [0, -1, 1.5, None, "3"])
 def test_no_memory_without_bytes(nbytes):
-    with pytest.raises(OptionError, match=f"at least 1 byte, not {nbytes}"):
+    with pytest.raises(OptionError, match="at least 1 byte"):
         Segment.create(nbytes)
 
 

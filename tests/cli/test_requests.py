@@ -71,7 +71,7 @@ def test_prompts_are_tokenized(checkpoint, photo):
             "--prompt needs the directory of a checkpoint with a tokenizer.json; or give",
         ),
         (("qwen2_5_vl", "--input-ids", "1,x"), "--input-ids: x is neither a number nor IMAGE"),
-        (("qwen2_5_vl", "--input-ids", "1,IMAGE"), "the prompt has 1 placeholders '<|image_pad|>', for 0 images"),
+        (("qwen2_5_vl", "--input-ids", "1,IMAGE"), "the prompt has 1 placeholder '<|image_pad|>', for 0 images"),
         (("clip", "--input-ids", "1"), "clip does not say what an image becomes in a prompt"),
     ],
 )

@@ -8,7 +8,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from reading import encoded, noise, picture
+from reading import encoded, noise, picture, read_bands
 
 from foveal.errors import MediaError
 from foveal.media import digest as module
@@ -150,7 +150,8 @@ def test_every_visible_byte_counts(mode):
     image = convertible(mode)
     data = image.tobytes()
     digests = {digest_pillow(image)}
-    for place in (0, len(data) // 2, len(data) - 1):
+    last = len(data) - (2 if mode == "RGBX" else 1)  # X is padding
+    for place in (0, len(data) // 2 // len(image.getbands()) * len(image.getbands()), last):
         changed = bytearray(data)
         changed[place] ^= 128
         other = image.copy()
@@ -187,6 +188,10 @@ def test_transparency_differs():
             image.info["transparency"] = transparency
         digests.append(digest_pillow(image))
     all_differ(digests)
+    for flag, number in ((True, 1), ((False, True, 2), (0, 1, 2))):
+        one, other = picture("P"), picture("P")
+        one.info["transparency"], other.info["transparency"] = flag, number
+        assert digest_pillow(one) == digest_pillow(other)
     image.info["transparency"] = ["0"]
     with pytest.raises(MediaError, match="transparency is a list"):
         open_source(image).digest()
@@ -199,17 +204,31 @@ def test_other_info_makes_no_difference():
     assert digest_pillow(image) == digest
 
 
-@pytest.mark.parametrize("mode", ["RGB", "LA"])
-def test_padding_makes_no_difference(mode):
-    image = picture(mode, 20, 30)
-    expected = digest_pillow(image)
-    pixels = pillow_memory.pillow_pixels(image)
-    hidden = (3,) if mode == "RGB" else (1, 2)
-    for row in pixels.rows.tolist():
-        for x in range(30):
-            for offset in hidden:
-                ctypes.c_uint8.from_address(row + 4 * x + offset).value = 99
-    assert digest_pillow(image) == expected
+HIDDEN = dict.fromkeys(("RGB", "RGBX", "YCbCr", "HSV", "LAB"), (3,)) | dict.fromkeys(("LA", "PA"), (1, 2))
+"""Places of a pixel's four bytes that are part of no band."""
+
+
+def fill_hidden(image, value):
+    head = pillow_memory._Head.from_address(pillow_memory._capsule_pointer(image.getim(), b"Pillow Imaging"))
+    for row in (ctypes.c_uint64 * image.height).from_address(head.image):
+        for x in range(image.width):
+            for place in HIDDEN[image.mode]:
+                ctypes.c_uint8.from_address(row + 4 * x + place).value = value
+
+
+@pytest.mark.parametrize("transparency", [None, (1, 2, 3)])
+@pytest.mark.parametrize("mode", HIDDEN)
+def test_padding_makes_no_difference(mode, transparency):
+    """Neither to the digest, nor to the pixels that it stands for."""
+    digests, pixels = set(), set()
+    for value in (0, 99, 255):
+        image = convertible(mode)
+        if transparency is not None:
+            image.info["transparency"] = transparency
+        fill_hidden(image, value)
+        digests.add(digest_pillow(image))
+        pixels.add(read_bands(open_source(image).decode()).tobytes())
+    assert len(digests) == len(pixels) == 1
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA"])
@@ -307,6 +326,22 @@ def test_an_array_and_its_options():
         ]
     )
     assert open_source(array).kind == "array"
+
+
+def test_padding_of_elements_makes_no_difference():
+    array = np.ones((4, 5, 3), np.longdouble)
+    other = array.copy()
+    elements = other.view(np.uint8).reshape(4, 5, 3, other.itemsize)
+    if np.finfo(np.longdouble).nmant == 63:
+        elements[..., 10:] = 7
+    np.testing.assert_array_equal(array, other)
+    assert digest_array(array, False, 1) == digest_array(other, False, 1)
+    assert digest_array(array * 2, False, 1) != digest_array(array, False, 1)
+
+
+def test_an_array_of_another_class_is_what_it_holds():
+    grey = noise(6, 7, None)
+    assert open_source(grey.view(np.matrix)).digest() == open_source(grey).digest()
 
 
 def test_kinds_differ():

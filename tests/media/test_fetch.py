@@ -16,6 +16,7 @@ import pytest
 from serving import Names, Site, Threaded, redirect, response
 
 from foveal.errors import CorruptImage, FetchFailed, HostNotAllowed, MediaError, MediaTooLarge, OptionError
+from foveal.media import fetch as module
 from foveal.media import http_client
 from foveal.media.fetch import Fetcher, load_url, load_urls
 from foveal.media.urls import FetchSettings, url_scheme
@@ -150,6 +151,16 @@ def test_schemes():
         *("data", "data", "file", "http", "s3")
     ]
     assert [url_scheme(text) for text in ("a.png", "/a", "c:\\a", "database", "http:a", "", "1a://b")] == [None] * 7
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\xa0", "\u2003\ufeff \n", "\x00"])
+def test_what_may_stand_before_a_url(before, tmp_path):
+    """As programs and documents that text was copied from leave it."""
+    (tmp_path / "a").write_bytes(b"cat")
+    with Threaded({"/": response(body=b"cat")}) as site:
+        urls = [site.url(), "data:;base64,Y2F0", f"file://{tmp_path}/a"]
+        assert load_urls([before + url for url in urls], MANY, local(file_root=str(tmp_path))) == [b"cat"] * 3
+        assert [url_scheme(before + url) for url in urls] == ["http", "data", "file"]
 
 
 def test_outcomes_stand_in_order():
@@ -483,9 +494,24 @@ def test_compressed_bodies():
         assert fetched({"/": response(body=body, Content_Encoding=encoding)}) == b"cat"
         failed(FetchFailed, "truncated", {"/": response(body=body[:-1], Content_Encoding=encoding)})
         failed(FetchFailed, "corrupt", {"/": response(body=b"cat", Content_Encoding=encoding)})
+        for tail in (b"\0", bytes(1 << 18), body):
+            failed(FetchFailed, "goes on behind its end", {"/": response(body=body + tail, Content_Encoding=encoding)})
     for encoding in ("br", "zstd", "gzip, gzip", "compress"):
         failed(FetchFailed, "was not asked for", {"/": response(body=b"cat", Content_Encoding=encoding)})
     assert fetched({"/": response(body=b"cat", Content_Encoding="identity")}) == b"cat"
+
+
+def test_what_follows_a_compressed_body_in_a_chunk_of_its_own():
+    body = gzip.compress(b"cat")
+    head, *rest = (b"%x\r\n%s\r\n" % (len(part), part) for part in (body, b"tail", b""))
+
+    async def answer(reader, writer):
+        writer.write(response(Transfer_Encoding="chunked", Content_Encoding="gzip") + head)
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.write(b"".join(rest))
+
+    failed(FetchFailed, "goes on behind its end", {"/": answer})
 
 
 def test_a_bomb_does_not_go_off():
@@ -775,6 +801,26 @@ def test_callers_inside_of_a_loop():
                 load_url(site.url(), MANY, local(allowed_domains=()))
 
         asyncio.run(main())
+
+
+def test_bodies_are_never_shown():
+    """``asyncio.run`` asks for the repr of its task, and so for that of the result."""
+    asked = []
+
+    class Body(bytes):
+        def __repr__(self):
+            asked.append(self)
+            return "body"
+
+    async def load():
+        return [Body(b"cat")]
+
+    async def inside():
+        return module._run(load)
+
+    assert module._run(load) == [b"cat"]
+    assert not asked
+    assert asyncio.run(inside()) == [b"cat"]  # its own task has them as a result
 
 
 def test_an_interrupt_inside_of_a_loop_ends_the_call(monkeypatch):

@@ -120,6 +120,8 @@ def test_pillow_images():
     turned = Image.open(io.BytesIO(encoded(picture("RGB", 20, 30), "JPEG", exif=exif(6))))
     assert (inspect(turned).format, inspect(turned).height, inspect(turned).orientation) == ("JPEG", 20, 1)
     assert [inspect(picture(mode)).bits for mode in ("1", "I;16B", "I", "F", "P", "CMYK")] == [1, 16, 32, 32, 8, 8]
+    modes = ("L", "LA", "P", "PA", "RGB", "RGBA", "LAB", "CMYK", "YCbCr")
+    assert [mode for mode in modes if inspect(Image.new(mode, (3, 2))).has_alpha] == ["LA", "PA", "RGBA"]
 
 
 @pytest.mark.parametrize(("format", "frames"), [("GIF", None), ("TIFF", None), ("PNG", 3), ("WEBP", 3), ("MPO", 3)])

@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from reading import noise, read_rgb
-from stacks import CASES, ELSEWHERE, REFUSED, STACKS, huggingface, huggingface_path, opened
+from reading import encoded, noise, picture, read_rgb
+from stacks import CASES, ELSEWHERE, REFUSED, STACKS, chunk, huggingface, huggingface_path, opened
 
-from foveal.errors import UnsupportedFormat
+from foveal.errors import CorruptImage, UnsupportedFormat
 from foveal.media.policy import DEFAULT, PRESETS, decode_policy
 from foveal.media.sources import open_source
 
@@ -32,6 +32,34 @@ def test_a_preset_gives_what_its_stack_gives(preset, name):
         assert source.size == got.shape[:2]
         if name not in ELSEWHERE.get(preset, ()):
             np.testing.assert_array_equal(got, STACKS[preset](data))
+
+
+def test_more_alphas_than_a_palette_has():
+    """A palette PNG whose tRNS chunk has 300: read where alpha is dropped, and refused where the stack refuses it."""
+    plain = encoded(picture("P"), "PNG")
+    place = plain.index(b"IDAT") - 4
+    data = plain[:place] + chunk(b"tRNS", bytes(300)) + plain[place:]
+    for preset in ("sglang", "huggingface-path"):
+        got = read_rgb(open_source(data, policy=decode_policy(preset)).decode())
+        np.testing.assert_array_equal(got, STACKS["sglang"](data))
+    for preset in ("huggingface", "vllm", "smg"):
+        with pytest.raises(ValueError, match="palette index out of range"):
+            STACKS[preset](data)
+        with pytest.raises(CorruptImage, match=r"^the transparency of mode P cannot be applied$"):
+            open_source(data, policy=decode_policy(preset)).decode()
+
+
+@pytest.mark.parametrize("transparency", [None, 3, bytes(9), bytes(300), (1, 2, 3)])
+@pytest.mark.parametrize("mode", ["P", "PA"])
+def test_dropping_transparency_leaves_the_callers_image_alone(mode, transparency):
+    image = picture(mode)
+    expected = np.asarray(picture(mode).convert("RGBA").convert("RGB"))
+    if transparency is not None:
+        image.info["transparency"] = transparency
+    info, data, palette = dict(image.info), image.tobytes(), image.getpalette()
+    got = read_rgb(open_source(image, policy=PRESETS["sglang"]).decode())
+    np.testing.assert_array_equal(got, expected)
+    assert (image.info, image.tobytes(), image.getpalette()) == (info, data, palette)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,6 +9,7 @@ import tempfile
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,11 @@ import pytest
 from PIL import Image, ImageFile, features
 from reading import encoded, exif, noise, picture, read_bands, read_rgb, reference_rgb
 
+import foveal
 from foveal.errors import CorruptImage, MediaError, MediaTooLarge, UnsupportedFormat
-from foveal.media import decode
+from foveal.media import decode, sources
 from foveal.media.header import FORMATS
+from foveal.media.inspection import inspect
 from foveal.media.limits import Limits
 from foveal.media.pixels import ON_WHITE
 from foveal.media.policy import DecodePolicy
@@ -494,3 +497,17 @@ def test_the_policy_decides_about_encoded_images_alone():
     for policy in (as_stored, DecodePolicy(frame=3)):
         assert open_source(Image.open(io.BytesIO(data)), policy=policy).decode().height == 20
         assert open_source(np.zeros((20, 30), np.uint8), policy=policy).decode().height == 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that can be opened and not read")
+def test_a_file_that_cannot_be_read():
+    text = "mem: cannot be read: input/output error"
+    for see in (open_source, inspect):
+        with pytest.raises(MediaError, match=f"^{text}$"):
+            see("/proc/self/mem")
+    open_file = partial(open, "/proc/self/mem", "rb")
+    with pytest.raises(MediaError, match=f"^{text}$"):
+        sources._digest(sources.EncodedFile(open_file, 0, "mem", partial(sources._file_digest, open_file)))
+    images = [noise(40, 60), "/proc/self/mem"]
+    got = foveal.Preprocessor.from_spec("clip")(images, on_error="return")
+    assert [str(error) for error in got.errors.values()] == [f"image 1: {text}"]

@@ -6,9 +6,9 @@ from handmade import RIGHT, fill_vllm, image_bytes, put, values
 
 from foveal.backends.messages import common
 from foveal.errors import RequestError
-from foveal.grpc.check import check, problems
-from foveal.grpc.decode import decode
-from foveal.grpc.describe import describe
+from foveal.grpc.checking import check, problems
+from foveal.grpc.decoding import decode
+from foveal.grpc.description import describe
 
 
 def found(request, **options):

@@ -15,9 +15,9 @@ from smg_grpc_servicer.vllm import mm_keys
 
 from foveal.backends.messages import BACKENDS, common, messages
 from foveal.errors import OptionError, RequestError
-from foveal.grpc.check import problems
-from foveal.grpc.decode import Field, decode
-from foveal.grpc.describe import describe
+from foveal.grpc.checking import problems
+from foveal.grpc.decoding import Field, decode
+from foveal.grpc.description import describe
 
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, np.uint8, np.int64, np.uint32)
 WITH_TENSORS = [name for name in RIGHT if not name.startswith(("trtllm", "text"))]
@@ -685,3 +685,11 @@ def test_two_extra_batches_of_the_same_keys_can_be_read():
     request = handmade.llava()
     fill_vllm(request.extra_mm_inputs.add(), [(0, 1)], values(1, 3, 4, 4), {}, batched=["pixel_values"])
     assert [batch.name for batch in decode(request).batches] == ["mm_inputs", "extra_mm_inputs[0]"]
+
+
+def test_many_empty_ranges_are_not_made_items():
+    request = handmade.qwen()
+    for _ in range(300):
+        request.mm_inputs.mm_placeholders.add(offset=0, length=0)
+    tokens = len(request.tokenized.input_ids)
+    refused(request, f"mm_inputs.mm_placeholders are 302, more than the {tokens} tokens of the prompt")

@@ -20,8 +20,8 @@ from foveal.backends.messages import BACKENDS, messages
 from foveal.backends.server import ServerInfo
 from foveal.backends.shm import namespace_id
 from foveal.errors import OptionError
-from foveal.grpc.check import problems
-from foveal.grpc.decode import decode
+from foveal.grpc.checking import problems
+from foveal.grpc.decoding import decode
 from foveal.grpc.worker import WHAT_IT_IS, Ended, Worker, answer
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]

@@ -104,12 +104,12 @@ def test_an_anchor_may_stand_for_a_placeholder_in_text():
 @pytest.mark.parametrize(
     ("prompt", "reason"),
     [
-        ("<|image_1|>", r"the prompt has 1 placeholders '<\|image_\{number\}\|>', for 2 images"),
+        ("<|image_1|>", r"the prompt has 1 placeholder '<\|image_\{number\}\|>', for 2 images"),
         ("<|image_1|><|image_2|><|image_3|>", "the prompt has 3 placeholders"),
         ("<|image_2|><|image_1|>", "placeholder 1 has the number 2: they count from 1, in order"),
         ("<|image_1|><|image_1|>", "placeholder 2 has the number 1: they count from 1, in order"),
         ("<|image_1|><|image_02|>", "placeholder 2 has the number 02: they count from 1, in order"),
-        ("<|image_|><|image_1|>", "the prompt has 1 placeholders"),
+        ("<|image_|><|image_1|>", "the prompt has 1 placeholder "),
     ],
 )
 def test_placeholders_that_do_not_fit_the_images(prompt, reason):

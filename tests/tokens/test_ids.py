@@ -145,8 +145,8 @@ def test_a_special_token_that_the_tokenizer_does_not_know():
 @pytest.mark.parametrize(
     ("prompt", "images", "reason"),
     [
-        ([1, 2], 1, r"the prompt has 0 placeholders '<\|image_pad\|>', for 1 images"),
-        ([PAD], 0, r"the prompt has 1 placeholders '<\|image_pad\|>', for 0 images"),
+        ([1, 2], 1, r"the prompt has 0 placeholders '<\|image_pad\|>', for 1 image"),
+        ([PAD], 0, r"the prompt has 1 placeholder '<\|image_pad\|>', for 0 images"),
         ([PAD] * 391, 2, "the prompt has 391 placeholders"),
     ],
 )

@@ -72,7 +72,14 @@ def assemble(
     OptionError
         If an argument is wrong, or smg-grpc-proto is not installed.
     """
-    name, info = named_backend(backend), server_info or ServerInfo()
+    name = named_backend(backend)
+    info = ServerInfo() if server_info is None else server_info
+    if not isinstance(info, ServerInfo):
+        raise OptionError("server_info must be a ServerInfo")
+    if not isinstance(stream, bool):
+        raise OptionError("stream must be true or false")
+    if not isinstance(sampling, Mapping | None):
+        raise OptionError("sampling must be a mapping of names to values")
     if transport not in ("inline", "shm"):
         raise OptionError("transport must be 'inline' or 'shm'")
     if transport == "shm" and info.shm_namespace != (namespace_id() or None):
@@ -80,6 +87,8 @@ def assemble(
     if info.images is not None and len(intermediate.items) > info.images:
         raise RequestError(f"there are {len(intermediate.items)} images, more than the worker's limit of {info.images}")
     identifier = uuid.uuid4().hex if request_id is None else request_id
-    if not isinstance(identifier, str) or not 0 < len(identifier) <= REQUEST_ID_LENGTH:
-        raise OptionError(f"request_id must be a text of 1 to {REQUEST_ID_LENGTH} characters")
+    if not isinstance(identifier, str) or not 0 < len(identifier.encode(errors="replace")) <= REQUEST_ID_LENGTH:
+        raise OptionError(f"request_id must be a text of 1 to {REQUEST_ID_LENGTH} bytes in UTF-8")
+    if identifier.encode(errors="replace") != identifier.encode(errors="surrogatepass"):
+        raise OptionError("request_id must be valid Unicode")
     return ASSEMBLE[name](intermediate, Options(identifier, sampling, stream, transport == "shm", threads, info))

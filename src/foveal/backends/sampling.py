@@ -1,5 +1,6 @@
 """How the next token is chosen, by the names that OpenAI's API and vLLM share, as each backend's own message."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,9 @@ _FIELDS: dict[Backend, dict[str, str]] = {
 }
 """The field of the sampling message that each name is."""
 
+_OTHER_NAMES = {"max_completion_tokens": "max_tokens"}
+"""OpenAI's newer names."""
+
 _BESIDE = ("max_tokens", "stop", "stop_token_ids", "ignore_eos")
 """Fields that TensorRT-LLM has in the request itself."""
 
@@ -49,19 +53,23 @@ def set_sampling(messages: Messages, request: Any, sampling: Mapping[str, Any] |
         Of the backend.
     sampling : mapping, optional
         ``temperature``, ``top_p``, ``top_k``, ``max_tokens``, ``stop``, and so on. What is not given is the backend's
-        own default; temperature is 1 everywhere.
+        own default, as is None; temperature is 1 everywhere.
 
     Raises
     ------
     RequestError
         If the backend has no such parameter, or it has a wrong type.
     """
-    values = {"temperature": 1.0, **(sampling or {})}
+    given = {_OTHER_NAMES.get(name, name): value for name, value in (sampling or {}).items() if value is not None}
+    values = {"temperature": 1.0, **given}
     trtllm = messages.backend == "trtllm"
     if trtllm:
         values = {"max_tokens": TRTLLM_MAX_TOKENS, **values}
     target = request.sampling_config if trtllm else request.sampling_params
     fields = _FIELDS[messages.backend]
+    constraints = [name for name in ("json_schema", "regex") if name in values]
+    if len(constraints) > 1:
+        raise RequestError(f"sampling: {' and '.join(constraints)} exclude each other")
     for name, value in values.items():
         if trtllm and name in _BESIDE:
             _set(request, name, name, value)
@@ -74,6 +82,8 @@ def set_sampling(messages: Messages, request: Any, sampling: Mapping[str, Any] |
 
 def _set(message: Any, field: str, name: str, value: Any) -> None:
     try:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError
         if isinstance(value, list | tuple):
             getattr(message, field).extend(value)
         elif name == "stop" and isinstance(value, str):

@@ -6,6 +6,7 @@ from typing import Any, Self
 import msgspec
 
 from foveal.backends.messages import named_backend
+from foveal.errors import OptionError
 
 __all__ = ["ServerInfo"]
 
@@ -39,6 +40,19 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     images: int | None = None
     architectures: tuple[str, ...] = ()
     model_type: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the values, as msgspec does only where it decodes."""
+        if self.encoder_dtype not in ENCODER_DTYPES:
+            raise OptionError(f"ServerInfo.encoder_dtype must be one of {', '.join(ENCODER_DTYPES)}")
+        if not isinstance(self.device_normalize, bool):
+            raise OptionError("ServerInfo.device_normalize must be true or false")
+        if self.images is not None and (not isinstance(self.images, int) or self.images < 1):
+            raise OptionError("ServerInfo.images must be a whole number of at least 1, or None")
+        if not isinstance(self.shm_namespace, str) or not isinstance(self.model_type, str):
+            raise OptionError("ServerInfo.shm_namespace and model_type must be texts")
+        if not isinstance(self.architectures, tuple) or not all(isinstance(name, str) for name in self.architectures):
+            raise OptionError("ServerInfo.architectures must be a tuple of texts")
 
     @classmethod
     def from_messages(cls, backend: str, server: Any = None, model: Any = None) -> Self:

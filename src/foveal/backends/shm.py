@@ -61,16 +61,25 @@ class Segment:
         self.name = name
         self.nbytes = nbytes
         self._owner = owner
-        file = os.open(_path(name), _NEW, 0o600)
-        self._discard = weakref.finalize(self, _unlink, name, owner)
+        self._discard = weakref.finalize(self, _unlink, name, owner)  # first, as an interrupt may come at any time
+        file = -1
         try:
+            file = self._new_file(name)
             os.posix_fallocate(file, 0, nbytes)
             self._memory: mmap.mmap | None = mmap.mmap(file, nbytes)
         except BaseException:
             self.discard()
             raise
         finally:
-            os.close(file)
+            if file >= 0:
+                os.close(file)
+
+    def _new_file(self, name: str) -> int:
+        try:
+            return os.open(_path(name), _NEW, 0o600)
+        except OSError:
+            self._discard.detach()  # what is there is not ours
+            raise
 
     @classmethod
     def create(cls, nbytes: int) -> Self:
@@ -88,8 +97,8 @@ class Segment:
         RequestError
             If the memory cannot be had.
         """
-        if nbytes < 1:
-            raise OptionError(f"shared memory needs at least 1 byte, not {nbytes}")
+        if not isinstance(nbytes, int) or nbytes < 1:
+            raise OptionError("shared memory needs at least 1 byte")
         try:
             owner = _owner()
             return cls(f"foveal-{owner}-{secrets.token_hex(16)}", owner, nbytes)

@@ -31,7 +31,7 @@ def _item(intermediate: Intermediate, item: Item, ranges: tuple[Range, ...], opt
     pb2 = messages("tokenspeed").pb2
     message = pb2.MultimodalItem(
         modality=common().IMAGE,
-        content_hash=bytes.fromhex(item.identity),
+        content_hash=bytes.fromhex(item.checked_identity()),
         placeholder_token_id=feature_id(intermediate),
     )
     for offset, length in ranges:

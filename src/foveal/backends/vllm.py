@@ -44,7 +44,7 @@ def _inputs(intermediate: Intermediate, tensors: EngineTensors, name: str) -> An
     """Return all that stands beside the primary tensor."""
     inputs = messages("vllm").pb2.MultimodalInputs(
         im_token_id=feature_id(intermediate),
-        mm_hashes=intermediate.identities,
+        mm_hashes=intermediate.checked_identities(),
         batched_keys=tensors.batched,
         flat_keys=tensors.flat,
         keep_on_cpu_keys=tensors.keep_on_cpu,
@@ -70,6 +70,9 @@ def _dtype(intermediate: Intermediate, engine: EngineWire, options: Options) -> 
     if not (engine.device_normalize and options.info.device_normalize):
         return options.info.encoder_dtype
     normalization = intermediate.normalization
-    if not (normalization.rescale and normalization.normalize):
-        raise RequestError("the worker normalizes pixels itself, which do_rescale or do_normalize switches off")
+    if normalization != intermediate.published or not (normalization.rescale and normalization.normalize):
+        raise RequestError(
+            "the worker normalizes pixels itself, by the checkpoint's numbers: do_rescale, rescale_factor, "
+            "do_normalize, image_mean and image_std cannot be overridden"
+        )
     return "uint8"

@@ -90,7 +90,7 @@ Settings = Annotated[
 SUFFIXES = (".safetensors", ".npz")
 
 _INDEX = re.compile(r"image (\d+)\b")
-_NOT_SETTINGS = ("cls", "directory", "limits", "policy", "reference", "spec")
+_NOT_SETTINGS = ("cls", "directory", "fetch", "limits", "policy", "reference", "spec")
 """Parameters of the methods that make a preprocessor, which take overrides beside them."""
 
 # Typer brings its own copy of click since 0.26 and needs the package before; either way its errors have this base.

@@ -26,16 +26,18 @@ def inspect_request(
     json: Json = False,
 ) -> None:
     """Show what is in a request, and what a careful engine would refuse of it; exits with 1 if there is anything."""
-    from foveal.backends.messages import recognized
-    from foveal.grpc.check import problems
-    from foveal.grpc.decode import decode
-    from foveal.grpc.describe import describe
+    from foveal.backends.messages import named_backend, recognized
+    from foveal.grpc.checking import problems
+    from foveal.grpc.decoding import decode
+    from foveal.grpc.description import describe
 
     data = file.read_bytes()
-    candidates = recognized(data) if backend is None else [backend]
-    if not candidates:
+    found = recognized(data)
+    if backend is not None and named_backend(backend) not in found:
+        raise RequestError(f"{shown(file)}: not a request of {backend}")
+    if not found:
         raise RequestError(f"{shown(file)}: not a request of any backend")
-    decoded = decode(data, backend=candidates[0], shm="keep")
+    decoded = decode(data, backend=backend or found[0], shm="keep")
     wrong = problems(decoded, device_normalize=device_normalize)
     described = describe(decoded)
     if json:

@@ -89,8 +89,8 @@ def request(
     """
     from foveal.backends import ServerInfo, assemble
     from foveal.backends.server import ENCODER_DTYPES
-    from foveal.grpc.decode import decode
-    from foveal.grpc.describe import describe
+    from foveal.grpc.decoding import decode
+    from foveal.grpc.description import describe
 
     if dtype not in ENCODER_DTYPES:
         raise OptionError(f"--dtype {shown(dtype)}: expected one of {', '.join(ENCODER_DTYPES)}")

@@ -27,7 +27,7 @@ def send(
     target: Annotated[
         str,
         typer.Argument(
-            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets and runs no model.",
+            help="Where the worker listens, as HOST:PORT; or loopback, for one that shows what it gets.",
             metavar="TARGET",
         ),
     ],
@@ -66,10 +66,11 @@ def send(
             answers = [_or_error(name, partial(ask, name)) for name in BACKENDS]
     if json:
         print_json(answers if backend == ALL else answers[0])
-        return
-    for number, answer in enumerate(answers):
-        typer.echo("", nl=number > 0)
-        _print(answer)
+    else:
+        for number, answer in enumerate(answers):
+            typer.echo("", nl=number > 0)
+            _print(answer)
+    raise typer.Exit(2 if all("error" in answer for answer in answers) else 0)
 
 
 def _or_error(backend: str, ask: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
@@ -87,7 +88,7 @@ async def _answer(
     if target != LOOPBACK:
         answer = await _sent(backend, target, ready, sampling, transport, timeout)
         return {"backend": backend, "target": target, **answer}
-    from foveal.grpc.describe import describe
+    from foveal.grpc.description import describe
     from foveal.grpc.worker import Received, Worker
 
     received: list[Received] = []
@@ -106,15 +107,19 @@ async def _answer(
 async def _sent(
     backend: str, target: str, ready: "Intermediate", sampling: Mapping[str, Any], transport: str, timeout: float
 ) -> dict[str, Any]:
-    from foveal.grpc.client import AsyncClient, Finished
+    from foveal.grpc.client import CONNECT_SECONDS, AsyncClient, Finished
 
     outputs: list[Finished] = []
-    async with AsyncClient(target, backend) as client:
+    async with AsyncClient(target, backend, connect_timeout=min(timeout, CONNECT_SECONDS)) as client:
         events = client.generate(ready, sampling=sampling, transport=transport, timeout=timeout)  # type: ignore[arg-type]
         async for event in events:
             if isinstance(event, Finished):
                 outputs.append(event)
     return {"outputs": [_output(output) for output in outputs]}
+
+
+def _tensor_bytes(received: dict[str, Any] | None) -> int:
+    return sum(tensor["bytes"] for item in (received or {"items": []})["items"] for tensor in item.get("tensors", ()))
 
 
 def _output(output: "Finished") -> dict[str, Any]:
@@ -131,7 +136,9 @@ def _print(answer: dict[str, Any]) -> None:
         typer.echo(f"{answer['backend']}: not sent: {answer['error']}")
         return
     if "received" in answer:
-        typer.echo(f"a loopback worker of {answer['backend']} received {answer['message_bytes']:,} bytes:")
+        size = f"{answer['message_bytes']:,} bytes"
+        beside = ", and tensors in shared memory" if answer["message_bytes"] < _tensor_bytes(answer["received"]) else ""
+        typer.echo(f"a loopback worker of {answer['backend']} received {size}{beside}:")
         if answer["received"]:
             print_request(answer["received"])
     for output in answer["outputs"]:

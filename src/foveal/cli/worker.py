@@ -84,13 +84,13 @@ def _print_received(received: "Received") -> None:
     for problem in received.problems:
         typer.echo(f"  {one_line(problem, 600)}")
     if received.decoded is not None:
-        from foveal.grpc.describe import describe
+        from foveal.grpc.description import describe
 
         print_request(describe(received.decoded))
 
 
 def _print_received_json(received: "Received") -> None:
-    from foveal.grpc.describe import describe
+    from foveal.grpc.description import describe
 
     held = {} if received.decoded is None else describe(received.decoded)
     fields = {"request_id": received.request_id, "message_bytes": received.message_bytes, "problems": received.problems}
@@ -113,7 +113,7 @@ def _print_line(event: str, **fields: Any) -> None:
 
 
 def print_request(described: dict[str, Any]) -> None:
-    """Print what a request holds, from `foveal.grpc.describe.describe`, as a table for people."""
+    """Print what a request holds, from `foveal.grpc.describe`, as a table for people."""
     items = described["items"]
     typer.echo(f"{described['prompt_tokens']} prompt tokens, {len(items) or 'no'} item{'s' * (len(items) != 1)}")
     rows = [row for item in items for row in _rows(item)]

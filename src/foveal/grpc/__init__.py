@@ -1,4 +1,4 @@
-"""Requests over gRPC: a client, what a receiver makes of a request, and a worker that receives them and runs no model."""
+"""Requests over gRPC: a client, what receivers make of a request, and a worker that receives them without a model."""
 
 from importlib import import_module
 from typing import Any
@@ -11,10 +11,10 @@ _MODULES = {
     "Finished": "client",
     "Tokens": "client",
     "Worker": "worker",
-    "check": "check",
-    "decode": "decode",
-    "describe": "describe",
-    "problems": "check",
+    "check": "checking",
+    "decode": "decoding",
+    "describe": "description",
+    "problems": "checking",
 }
 
 

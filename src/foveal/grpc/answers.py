@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from foveal.backends import BACKENDS, Backend, Request, ServerInfo
 from foveal.backends.messages import messages
-from foveal.errors import FovealError, RequestError, WorkerError
+from foveal.errors import FovealError, RequestError, WorkerError, WorkerTimeout
 from foveal.spec.values import one_line
 
 __all__ = ["Event", "Exchange", "Finished", "Known", "Status", "Tokens", "introduction"]
@@ -36,6 +36,8 @@ _ADDRESS = re.compile(
     r"\b(?:ipv[46]|unix|unix-abstract|vsock):\S*[^\s:;,.]"
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
     r"|\[[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\](?::\d+)?"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){2,7}:?[0-9a-fA-F:]*|(?<![\w:])[0-9a-fA-F]{1,4}::[0-9a-fA-F:]*"
+    r"|(?<![\w/])(?:/[\w.+-]+){2,}"
 )
 
 
@@ -117,11 +119,18 @@ class Status(NamedTuple):
     def error(self, target: str) -> WorkerError:
         """Return what it means where the caller is not to blame."""
         meaning = _MEANING.get(self.code, f"the worker answered {self.code}")
-        return WorkerError(f"{target}: {meaning}: {self.details}" if self.details else f"{target}: {meaning}")
+        kind = WorkerTimeout if self.code == "DEADLINE_EXCEEDED" else WorkerError
+        return kind(f"{target}: {meaning}: {self.details}" if self.details else f"{target}: {meaning}")
 
 
 class Exchange:
-    """One request to a worker: how far it has come, and what its answers mean."""
+    """One request to a worker: how far it has come, and what its answers mean.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether the request has tensors in shared memory.
+    """
 
     def __init__(self, target: str, backend: Backend, seconds: float | None) -> None:
         self._target, self._messages = target, messages(backend)
@@ -129,6 +138,7 @@ class Exchange:
         self._end = None if seconds is None else monotonic() + seconds
         self._size = 0
         self._sent = False
+        self.is_shared = False
         self._ids: dict[int, list[int]] = {}
         self._finished: set[int] = set()
 
@@ -151,7 +161,7 @@ class Exchange:
 
     def too_late(self) -> WorkerError:
         """Return the error where no seconds are left."""
-        return WorkerError(f"{self._target}: not complete after {self._seconds:g} s (timeout); {self.state}")
+        return WorkerTimeout(f"{self._target}: not complete after {self._seconds:g} s (timeout); {self.state}")
 
     def take(self, request: Request, segments: ExitStack) -> bytes:
         """Return the message of a request, and have its shared memory removed at the end.
@@ -161,6 +171,7 @@ class Exchange:
         RequestError
             If it is larger than a message can be.
         """
+        self.is_shared = bool(request.segments)
         for segment in request.segments:
             segments.callback(segment.discard)
             segment.close()
@@ -245,7 +256,8 @@ class Exchange:
         left = self.left()
         if status.code == "DEADLINE_EXCEEDED" and left is not None and left < 0.1:  # clocks differ
             return self.too_late()
-        return WorkerError(f"{status.error(self._target)}; {self.state}")
+        error = status.error(self._target)
+        return type(error)(f"{error}; {self.state}")
 
 
 def introduction(target: str, wanted: Backend | None) -> Generator[str, bytes | Status, Known]:
@@ -286,7 +298,8 @@ def _asked(target: str, backend: Backend, name: str) -> Generator[str, bytes | S
         return response
     if answer.code == "UNIMPLEMENTED":
         return None
-    raise WorkerError(f"{answer.error(target)} ({name})")
+    error = answer.error(target)
+    raise type(error)(f"{error} ({name})")
 
 
 def _parsed(kind: Any, data: bytes) -> Any:

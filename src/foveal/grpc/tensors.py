@@ -147,6 +147,8 @@ class TensorReader(NamedTuple):
                         f"{status.st_size}"
                     )
                 return _pread(file, size, handle.offset)
+            except (MemoryError, OverflowError):
+                raise RequestError(f"{name} has {size} bytes in shared memory, more than can be read") from None
             finally:
                 if self.shm == "unlink":
                     with suppress(OSError):  # it is gone, or its sender's alone to remove

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, Self
 from foveal.backends.messages import Backend, Messages, common, messages
 from foveal.backends.shm import namespace_id
 from foveal.errors import OptionError, RequestError
-from foveal.grpc.check import in_one_line, problems
-from foveal.grpc.decode import Decoded, decode
+from foveal.grpc.checking import in_one_line, problems
+from foveal.grpc.decoding import Decoded, decode
 from foveal.grpc.tensors import FLOATS, listed
 from foveal.spec.values import one_line
 
@@ -102,7 +102,7 @@ class Worker:
     """Serves the gRPC service of an engine, with the standard services of health and reflection. Runs no model.
 
     Requests are refused, with INVALID_ARGUMENT, if a careful engine would refuse them: see
-    `foveal.grpc.check.problems`. All others are answered with what `answer` returns, in chunks of one token if the
+    `foveal.grpc.problems`. All others are answered with what `answer` returns, in chunks of one token if the
     request asks for a stream. Sampling parameters are not looked at. Messages may have any size. ::
 
         async with Worker("vllm", on_request=print) as worker:

@@ -12,6 +12,7 @@ from PIL import Image, ImageFile
 
 from foveal.errors import CorruptImage, MediaError
 from foveal.media.arrays import Array, ValueRange, array_pixels, as_bytes
+from foveal.media.costs import check_scans
 from foveal.media.fast_jpeg import decode_jpeg
 from foveal.media.header import Header, open_image
 from foveal.media.orientation import transposed, turned
@@ -20,7 +21,11 @@ from foveal.media.pixels import Pixels
 from foveal.media.policy import DEFAULT, DecodePolicy
 from foveal.types import Size
 
-__all__ = ["decode_array", "decode_encoded", "decode_pillow", "load_pillow"]
+__all__ = ["decode_array", "decode_encoded", "decode_pillow", "has_alpha", "load_pillow"]
+
+_WITH_ALPHA = ("LA", "PA", "RGBA")
+_WITHOUT_ALPHA = ("LAB",)
+"""Whose A is no alpha. Pillow takes one from a byte that is part of no band where it converts them to RGBA."""
 
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 """Modes of 16-bit images, the last one where Pillow has no other for them."""
@@ -52,10 +57,12 @@ def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: D
     ------
     CorruptImage
         Where the data are truncated or corrupt, or not what the header said.
+    MediaTooLarge
+        Where a JPEG has too many scans.
     """
     with open_file() as file:
         image = open_image(file)
-        fast = _fast(file, image, header, policy)
+        fast = _of_jpeg(file, image, header, policy) if header.format == "JPEG" else None
         if fast is not None:
             return turned(fast, header.orientation)
         try:
@@ -71,16 +78,18 @@ def decode_encoded(open_file: Callable[[], IO[bytes]], header: Header, policy: D
     return turned(_pixels(transposed(image, header.orientation), policy), header.orientation)
 
 
-def _fast(file: IO[bytes], image: ImageFile.ImageFile, header: Header, policy: DecodePolicy) -> Pixels | None:
+def _of_jpeg(file: IO[bytes], image: ImageFile.ImageFile, header: Header, policy: DecodePolicy) -> Pixels | None:
     """Return the pixels of a JPEG file that a faster decoder gives as Pillow does; None where there is none.
 
     Files whose height and width are swapped are left out: Pillow turns them at once.
     """
-    if header.format != "JPEG" or header.orientation > MIRRORED or policy.truncated == "accept":
+    file.seek(0)
+    data = file.read()
+    file.seek(0)
+    check_scans(data)
+    if header.orientation > MIRRORED or policy.truncated == "accept":
         return None
-    file.seek(0)
-    array = decode_jpeg(file.read(), image.mode)
-    file.seek(0)
+    array = decode_jpeg(data, image.mode)
     if array is None or array.shape[:2] != header.stored:
         return None
     return _kept(array_pixels(array, policy.backdrop), policy)
@@ -174,11 +183,13 @@ def _pixels(image: Image.Image, policy: DecodePolicy) -> Pixels:
 
     Notes
     -----
-    Source: transformers 5.24.0, image_transforms.py, convert_to_rgb: an image has alpha if a band is named A or its
-    info names a transparency; then it goes through RGBA, else to RGB. Grey needs no conversion, it is all three.
+    Source: transformers 5.24.0, image_transforms.py, convert_to_rgb: an image with alpha goes through RGBA, else to
+    RGB. Grey needs no conversion, it is all three.
     """
     if image.mode in _DEEP and policy.depth != "clip":
         return _kept(array_pixels(_scaled(image, policy), policy.backdrop), policy)
+    if policy.transparency == "drop":
+        image = _without_transparency(image)
     transparent = _is_transparent(image, policy)
     if image.mode not in MODES or (transparent and image.mode in ("L", "RGB")):
         target = "RGBA" if transparent else "RGB"
@@ -187,17 +198,43 @@ def _pixels(image: Image.Image, policy: DecodePolicy) -> Pixels:
         except MemoryError:
             raise
         except Exception as error:
+            if transparent:
+                raise CorruptImage(f"the transparency of mode {image.mode} cannot be applied") from error
             raise MediaError(f"mode {image.mode} cannot be converted to {target}") from error
     return _kept(pillow_pixels(image, policy.backdrop), policy)
+
+
+def _without_transparency(image: Image.Image) -> Image.Image:
+    """Return an image with a palette as the same pixels without what its info says is transparent.
+
+    Pillow warns of that on the way to RGB, and on the way to RGBA refuses more values than a palette has.
+    """
+    if image.mode not in ("P", "PA") or "transparency" not in image.info:
+        return image
+    other = image._new(image.im)
+    del other.info["transparency"]
+    return other
 
 
 def _is_transparent(image: Image.Image, policy: DecodePolicy) -> bool:
     """Whether an image must go through RGBA."""
     if policy.transparency == "drop":
-        return image.mode in ("P", "PA")  # Pillow warns of a palette's alpha on the way to RGB
+        return False
     if image.mode == "RGB" and policy.color_key == "ignore":
         return False
-    return "A" in image.getbands() or image.info.get("transparency") is not None
+    return has_alpha(image)
+
+
+def has_alpha(image: Image.Image) -> bool:
+    """Return whether pixels of an image may be transparent: by its mode, or by what its info says.
+
+    Notes
+    -----
+    Source: vllm 0.33.0, multimodal/image.py. transformers 5.24.0 asks for a band named A, which LAB has too.
+    """
+    if image.mode in _WITH_ALPHA:
+        return True
+    return image.mode not in _WITHOUT_ALPHA and image.info.get("transparency") is not None
 
 
 def _kept(pixels: Pixels, policy: DecodePolicy) -> Pixels:

@@ -34,6 +34,9 @@ _VISIBLE: dict[str, tuple[int, ...]] = {
 }
 """Which bytes of a pixel are visible, in Pillow's memory; the others are hashed as zero."""
 
+_PACKED = {"RGBX": "RGB"}
+"""How other modes are packed that have a band which is not visible."""
+
 Piece = bytes | memoryview
 
 
@@ -95,7 +98,7 @@ def digest_pillow(image: Image.Image) -> str:
         size = image.height * image.width * len(_VISIBLE[image.mode])
         return framed_digest("pillow image 1", fields, size, _visible(image))
     try:
-        data = image.tobytes()
+        data = image.tobytes("raw", _PACKED[image.mode]) if image.mode in _PACKED else image.tobytes()
     except MemoryError:
         raise
     except Exception as error:
@@ -106,9 +109,14 @@ def digest_pillow(image: Image.Image) -> str:
 def digest_array(array: Array, channels_first: bool, value_range: ValueRange | None) -> str:
     """Return the digest of an array: dtype, shape, order of its axes, range of its values, and elements.
 
-    Strides make no difference.
+    Strides make no difference. Floats of more than 64 bits count as those of 64, which is how they are scaled; their
+    elements have bytes that are part of no value.
     """
+    array = np.asarray(array)
     fields = [array.dtype.str.encode(), _numbers(*array.shape), _numbers(channels_first), _numbers(value_range or 0)]
+    if array.dtype.kind == "f" and array.itemsize > 8:
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64)
     return framed_digest("array 1", fields, array.nbytes, _elements(array))
 
 
@@ -135,9 +143,9 @@ def _transparency(image: Image.Image) -> bytes:
     if isinstance(found, bytes):
         return b"alpha of a palette:" + found
     if isinstance(found, int):
-        return f"index:{found}".encode()
+        return f"index:{int(found)}".encode()
     if isinstance(found, tuple) and all(isinstance(value, int) for value in found):
-        return f"color:{found}".encode()
+        return f"color:{tuple(map(int, found))}".encode()
     raise MediaError(f"the image's transparency is a {type(found).__name__[:40]}; expected a number, a color or bytes")
 
 

@@ -18,6 +18,10 @@ __all__ = ["decode_jpeg", "is_available"]
 SPACES = {"RGB": "RGB", "L": "GRAY"}
 """What simplejpeg calls the modes that it decodes as Pillow does; CMYK it inverts in another way."""
 
+_END = b"\xff\xd9"
+_TAIL = 4096
+"""Where the end of a file is looked for: simplejpeg refuses one without it, after all has been decoded."""
+
 
 def decode_jpeg(data: bytes, mode: str) -> npt.NDArray[np.uint8] | None:
     """Return the pixels of a JPEG file, or None where Pillow must decode it.
@@ -32,7 +36,7 @@ def decode_jpeg(data: bytes, mode: str) -> npt.NDArray[np.uint8] | None:
     -------
     uint8[height, width, 3 or 1] or None
     """
-    if mode not in SPACES or not is_available():
+    if mode not in SPACES or _END not in data[-_TAIL:] or not is_available():
         return None
     return _decoded(data, mode)
 

@@ -9,6 +9,7 @@ from typing import IO, Any, NamedTuple
 from PIL import Image, ImageFile
 
 from foveal.errors import CorruptImage, MediaError, MediaTooLarge, UnsupportedFormat
+from foveal.media.costs import bytes_a_pixel, check_decoder
 from foveal.media.frames import announced_frames, count_frames, gif_extents
 from foveal.media.limits import Limits
 from foveal.media.openers import FORMATS, BoundedFile, candidates, opener
@@ -33,11 +34,14 @@ class Header(NamedTuple):
         As Pillow decodes it.
     orientation : int
         1 to 8, still to be applied.
+    bytes_a_pixel : int
+        What decoding counts.
     """
 
     format: str
     stored: Size
     orientation: int
+    bytes_a_pixel: int
 
     @property
     def size(self) -> Size:
@@ -73,7 +77,7 @@ def header_of(image: ImageFile.ImageFile, file: IO[bytes], limits: Limits, frame
         As for `read_header`.
     """
     size = _frame_size(image, file, frame, limits) if frame else Size(image.height, image.width)
-    return Header(str(image.format), size, read_orientation(image, file))
+    return Header(str(image.format), size, read_orientation(image, file), bytes_a_pixel(image))
 
 
 def open_header(file: IO[bytes], formats: Sequence[str], limits: Limits) -> ImageFile.ImageFile:
@@ -88,6 +92,7 @@ def open_header(file: IO[bytes], formats: Sequence[str], limits: Limits) -> Imag
     """
     image = _open(BoundedFile(file), formats, limits)
     limits.check_pixels(image.height, image.width)
+    check_decoder(image, file)
     limits.check_frames(announced_frames(image) or 1)
     return image
 

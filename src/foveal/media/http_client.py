@@ -24,7 +24,7 @@ import httpx
 
 from foveal.errors import FetchFailed, HostNotAllowed, MediaError, MediaTooLarge
 from foveal.media.hosts import address_allowed, is_address, is_host, is_listed, is_named, listed_host
-from foveal.media.urls import Allowance, FetchSettings
+from foveal.media.urls import Allowance, FetchSettings, trimmed
 
 __all__ = ["HttpClient"]
 
@@ -93,7 +93,7 @@ class HttpClient:
         ------
         FetchFailed, HostNotAllowed, MediaTooLarge
         """
-        target = _parsed(url.strip())
+        target = _parsed(trimmed(url))
         seconds = self._settings.total_timeout
         with _named(target.shown):
             try:
@@ -360,9 +360,12 @@ class _Decoder:
         if self._inflate is None:
             return chunk
         try:
-            return self._inflate.decompress(chunk, room)
+            data = self._inflate.decompress(chunk, room)
         except zlib.error:
             raise FetchFailed("the compressed body is corrupt") from None
+        if self._inflate.unused_data:  # zlib would copy it with every chunk that follows
+            raise FetchFailed("the compressed body goes on behind its end")
+        return data
 
     def finish(self) -> None:
         """Refuse a body that ended too early."""

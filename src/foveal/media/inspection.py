@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image, ImageFile, TiffImagePlugin
 
 from foveal.media.arrays import array_options, as_channels_last
+from foveal.media.decode import has_alpha
 from foveal.media.frames import count_frames
 from foveal.media.header import header_of, open_header
 from foveal.media.limits import Limits, checked_limits
@@ -140,7 +141,7 @@ def _of_pillow(image: Image.Image) -> Inspection:
         bits=_bits_of_mode(image.mode),
         orientation=1,
         frames=frames if isinstance(frames, int) else None,
-        has_alpha=_has_alpha(image),
+        has_alpha=has_alpha(image),
         bytes=None,
     )
 
@@ -160,13 +161,9 @@ def _of_file(encoded: EncodedFile, policy: DecodePolicy, limits: Limits) -> Insp
             bits=_bits(image, file),
             orientation=header.orientation,
             frames=count_frames(image, file),
-            has_alpha=_has_alpha(image),
+            has_alpha=has_alpha(image),
             bytes=encoded.size,
         )
-
-
-def _has_alpha(image: Image.Image) -> bool:
-    return "A" in image.getbands() or image.info.get("transparency") is not None
 
 
 # ---- bits of a channel

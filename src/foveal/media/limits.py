@@ -12,9 +12,6 @@ from foveal.types import Size
 
 __all__ = ["Limits", "checked_limits"]
 
-DECODED_BYTES_A_PIXEL = 4
-"""What Pillow holds for a pixel of most modes, and the most for any."""
-
 _WHOLE = re.compile(r"[0-9]{1,18}")
 """A number in the environment: all that fit a file offset."""
 
@@ -47,7 +44,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         and 1 TiB for batches.
     decoded_bytes : int
         Of all images of a request, at four bytes a pixel: 715,827,880, as vLLM; one image at the limit of ``pixels``.
-        For batches 1 TiB: they are decoded one after the other on each thread, not held at once.
+        Where decoders take more, that counts: 16 bytes a pixel of WebP, 12 of AVIF, 24 of JPEG 2000, 8 of HEIF; and
+        256, for the time, where Pillow decodes in Python (QOI, run-length BMP, PPM whose largest value is not 255 or
+        65535). For batches 1 TiB: they are decoded one after the other on each thread, not held at once.
     images : int
         Of a request: 256, and 65,536 for batches. A model's own limit may be lower.
     aspect_ratio : int or float

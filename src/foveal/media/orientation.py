@@ -1,7 +1,7 @@
 """The orientation that an encoded image asks for.
 
-Read with a parser of our own: Pillow's warns of malformed EXIF or raises, and for PNG it decodes the pixels to look
-behind them. Malformed metadata means orientation 1.
+That which Pillow would apply, also where the metadata are malformed. Its own parser is not used: it warns, reads all
+other tags too, and for PNG decodes the pixels to look behind them. Where it raises, the orientation is 1.
 """
 
 import dataclasses
@@ -18,7 +18,9 @@ from foveal.types import Size
 __all__ = ["oriented_size", "read_orientation", "transposed", "turned", "xmp_orientation"]
 
 _ORIENTATION_TAG = 0x0112
-_SHORT = 3
+_INLINE = 4
+"""Bytes of a value that stands in its entry."""
+
 _XMP = re.compile(rb'tiff:Orientation(?:="|>)([0-9])')
 _PNG_CHUNKS = 1 << 16
 """Chunks of a PNG file that are looked through for an eXIf chunk behind the pixels."""
@@ -29,6 +31,9 @@ _TRANSPOSES = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_ORIENTATIONS: dict[object, int] = {orientation: orientation for orientation in range(1, 9)}
+"""By values of any type that are equal to them."""
+
 _LEFT_RIGHT = {2, 3}
 _UPSIDE_DOWN = {3, 4}
 
@@ -48,13 +53,13 @@ def read_orientation(image: Image.Image, file: IO[bytes]) -> int:
     """
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         return 1
-    exif = image.info.get("exif") or _legacy_png_profile(image)
-    if exif is None and image.format == "PNG":
-        exif = _late_png_exif(file)
-    found = _from_exif(exif) if exif else None
+    try:
+        found = _from_exif(_exif(image, file))
+    except (SyntaxError, struct.error, TypeError, ValueError):
+        return 1
     if found is None:
         found = xmp_orientation(image.info.get("XML:com.adobe.xmp") or image.info.get("xmp") or b"")
-    return found if found is not None and 1 <= found <= 8 else 1
+    return _ORIENTATIONS.get(found, 1)
 
 
 def transposed(image: Image.Image, orientation: int) -> Image.Image:
@@ -74,21 +79,53 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
     return dataclasses.replace(pixels, rows=rows, step=step)
 
 
-def _from_exif(exif: bytes) -> int | None:
-    """Return the orientation in the first directory of an EXIF block; None where it is absent or cannot be read."""
-    data = re.sub(rb"^(?:Exif\0\0){1,2}", b"", exif)
-    order = {b"II": "<", b"MM": ">"}.get(data[:2])
-    if order is None:
+def _exif(image: Image.Image, file: IO[bytes]) -> bytes:
+    """Return the EXIF block; nothing where there is none."""
+    exif = image.info.get("exif")
+    if exif is None and image.format == "PNG":
+        exif = _late_png_exif(file)
+    if exif is None and (text := image.info.get("Raw profile type exif")) is not None:
+        exif = bytes.fromhex("".join(text.split("\n")[3:]))  # as old writers put it into a text chunk
+    return re.sub(rb"^(?:Exif\0\0){1,2}", b"", exif or b"")
+
+
+def _from_exif(exif: bytes) -> object:
+    """Return the orientation in the first directory of an EXIF block, of any type; None where it is absent.
+
+    Raises
+    ------
+    SyntaxError, struct.error
+        Where the block has no header that Pillow takes.
+
+    Notes
+    -----
+    Its rules: values lie anywhere in the block, and are no larger together; one that is cut ends the directory.
+    Source: Pillow 13.0.0, src/PIL/TiffImagePlugin.py, ImageFileDirectory_v2.load; src/PIL/Image.py, Exif.load.
+    """
+    if not exif:
         return None
-    try:
-        (start,) = struct.unpack_from(order + "I", data, 4)
-        (count,) = struct.unpack_from(order + "H", data, start)
-        for entry in range(start + 2, start + 2 + 12 * count, 12):
-            tag, kind, values, value = struct.unpack_from(order + "HHIH", data, entry)
-            if (tag, kind, values) == (_ORIENTATION_TAG, _SHORT, 1):
-                return int(value)
-    except struct.error:
-        pass
+    directory = TiffImagePlugin.ImageFileDirectory_v2(exif[:8])
+    order, start = ">" if exif[:1] == b"M" else "<", directory.next
+    count = struct.unpack_from(order + "H", exif, start)[0] if start + 2 <= len(exif) else 0
+    total, seen = 0, set()
+    for entry in range(start + 2, min(start + 2 + 12 * count, len(exif) - 11), 12):
+        tag, kind, values, place = struct.unpack_from(order + "HHII", exif, entry)
+        unit = directory._load_dispatch.get(kind, (0, None))[0]
+        size = values * unit
+        if tag in seen or not size:
+            continue
+        if size <= _INLINE:
+            place = entry + 8
+        else:
+            total += size
+            if total > len(exif):
+                continue
+            if place + size > len(exif):
+                break
+        if tag == _ORIENTATION_TAG:
+            directory.tagtype[tag], directory._tagdata[tag] = kind, exif[place : place + unit]  # the first value
+            return directory[tag]
+        seen.add(tag)
     return None
 
 
@@ -96,17 +133,6 @@ def xmp_orientation(xmp: str | bytes) -> int | None:
     """Return the orientation that an XMP packet names, 0 to 9; None where it names none."""
     match = _XMP.search(xmp.encode(errors="replace") if isinstance(xmp, str) else xmp)
     return int(match[1]) if match else None
-
-
-def _legacy_png_profile(image: Image.Image) -> bytes | None:
-    """Return the EXIF block that old writers put into a PNG text chunk: three lines, then hexadecimal digits."""
-    text = image.info.get("Raw profile type exif")
-    if not isinstance(text, str):
-        return None
-    try:
-        return bytes.fromhex("".join(text.split("\n")[3:]))
-    except ValueError:
-        return None
 
 
 def _late_png_exif(file: IO[bytes]) -> bytes | None:

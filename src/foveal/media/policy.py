@@ -29,8 +29,8 @@ class DecodePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     Attributes
     ----------
     orientation : {"apply", "ignore"}
-        Whether an image is turned as its metadata ask; malformed metadata ask for nothing. TIFF is always turned:
-        Pillow does that when it loads one.
+        Whether an image is turned as its metadata ask. Malformed metadata ask for what Pillow makes of them, or for
+        nothing where it raises. TIFF is always turned: Pillow does that when it loads one.
     transparency : {"composite", "drop", "chessboard"}
         Whether transparent pixels are composited on ``background``, keep the colours that are stored beneath, or are
         composited on a chessboard of two greys.
@@ -154,10 +154,14 @@ PRESETS: dict[str, DecodePolicy] = {
     "huggingface": DecodePolicy(orientation="ignore"),
     # A path given to an image processor of the torchvision backend. What it does and no policy can say: 16-bit PNG is
     # left at 0..65535 and scaled as if it were 0..255; an animated GIF becomes one image for each frame, and a GIF's
-    # transparent pixels are what its background is; the orientation of WebP, and one that only XMP states, is ignored.
+    # transparent pixels are what its background is; the orientation of WebP, and one that only XMP states, is ignored;
+    # of odd EXIF it reads the first 16 bits where the value stands, whatever its type and count, behind one prefix and
+    # the number 42 in the block's byte order, while Pillow reads values by their types and takes other numbers too.
     # Source: transformers 5.24.0, image_utils.py, load_image_as_tensor; torchvision 0.29.1, io/image.py, decode_image.
     "huggingface-path": DecodePolicy(transparency="drop", formats=("JPEG", "PNG", "WEBP", "GIF")),
-    # An image in a request. Source: vllm 0.33.0, multimodal/image.py and multimodal/media/image.py.
+    # An image in a request. Not said here: it accepts truncated JPEG 2000, and some PNG and GIF with damaged data, as
+    # the load that fails while it looks for the orientation is followed by one that does not.
+    # Source: vllm 0.33.0, multimodal/image.py and multimodal/media/image.py.
     "vllm": DecodePolicy(formats=_without("HEIF")),
     # An image in a request to any model but GLM-4V, whose background depends on the picture, and Kimi-K3, decoded by
     # Pillow; GPUs decode JPEG to other pixels.

@@ -18,6 +18,7 @@ from PIL import Image
 
 from foveal.errors import CorruptImage, MediaError, MediaTooLarge, OptionError
 from foveal.media.arrays import ArrayOptions, array_options, as_channels_last, check_values
+from foveal.media.costs import PLAIN_BYTES
 from foveal.media.data_url import decode_data_url
 from foveal.media.decode import decode_array, decode_encoded, decode_pillow, load_pillow
 from foveal.media.digest import digest_array, digest_bytes, digest_file, digest_pillow
@@ -60,6 +61,8 @@ class Source:
         Makes the digest; likewise.
     file : EncodedFile, optional
         An encoded image as it was given; None for Pillow images and arrays.
+    bytes_a_pixel : int
+        What decoding counts in `Limits.decoded_bytes`.
     """
 
     size: Size
@@ -67,6 +70,7 @@ class Source:
     load: Callable[[], Pixels]
     hash: Callable[[], str]
     file: "EncodedFile | None" = None
+    bytes_a_pixel: int = PLAIN_BYTES
 
     def decode(self) -> Pixels:
         """Return the pixels.
@@ -194,7 +198,8 @@ def _from_encoded(file: EncodedFile, limits: Limits, policy: DecodePolicy) -> So
         header = read_header(opened, formats=policy.formats, limits=limits, frame=policy.frame)
     if policy.orientation == "ignore":
         header = header._replace(orientation=1)
-    return Source(header.size, "encoded", partial(_decode, file, header, policy), partial(_digest, file), file)
+    load, digest = partial(_decode, file, header, policy), partial(_digest, file)
+    return Source(header.size, "encoded", load, digest, file, header.bytes_a_pixel)
 
 
 def _decode(file: EncodedFile, header: Header, policy: DecodePolicy) -> Pixels:
@@ -302,7 +307,11 @@ def _open_path(path: str, stamp: tuple[int, ...]) -> IO[bytes]:
 
 
 def _cannot_be_opened(error: OSError) -> MediaError:
-    return MediaError(f"cannot be opened: {(error.strerror or type(error).__name__).lower()}")
+    return MediaError(f"cannot be opened: {_reason(error)}")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()
 
 
 def _file_digest(open_file: Callable[[], IO[bytes]]) -> str:
@@ -329,13 +338,15 @@ def _shown(path: str) -> str:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Put the file's name, where there is one, before the messages of the block."""
+    """Put the file's name, where there is one, before the messages of the block; what the system says is one too."""
     try:
         yield
     except MediaError as error:
         if not name:
             raise
         raise type(error)(f"{name}: {error}") from error.__cause__
+    except OSError as error:
+        raise MediaError(f"{name or 'the image'}: cannot be read: {_reason(error)}") from error
 
 
 # ---- file objects

@@ -13,12 +13,13 @@ from foveal.media.fields import field_value
 from foveal.media.hosts import listed_host
 from foveal.media.local_files import read_file_url
 
-__all__ = ["Allowance", "FetchSettings", "is_http", "load_local", "url_scheme"]
+__all__ = ["Allowance", "FetchSettings", "is_http", "load_local", "trimmed", "url_scheme"]
 
 PREFIX = "FOVEAL_FETCH_"
 """Of the environment variables: ``FOVEAL_FETCH_FILE_ROOT`` for ``file_root``."""
 
-_URL = re.compile(r"[\x00-\x20]*(?:(data):|([a-z][a-z0-9+.-]*)://)", re.IGNORECASE)
+_SPACE = re.compile(r"[\x00-\x20\s\ufeff]*")
+_URL = re.compile(_SPACE.pattern + "(?:(data):|([a-z][a-z0-9+.-]*)://)", re.IGNORECASE)
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
@@ -143,10 +144,16 @@ class Allowance:
 def url_scheme(text: str) -> str | None:
     """Return the scheme of a URL in lower case, None for what is no URL, as a path.
 
-    White space before it does not count, as in browsers.
+    White space before it does not count, as in browsers, nor does a byte order mark.
     """
     match = _URL.match(text)
     return (match[1] or match[2]).lower() if match else None
+
+
+def trimmed(url: str) -> str:
+    """Return a URL without what stands before its scheme, and without white space behind it."""
+    match = _SPACE.match(url)
+    return url[match.end() if match else 0 :].rstrip()
 
 
 def is_http(url: str) -> bool:
@@ -172,5 +179,5 @@ def _local_body(url: str, max_bytes: int, settings: FetchSettings) -> bytes:
     if scheme == "data":
         return decode_data_url(url, max_bytes)
     if scheme == "file":
-        return read_file_url(url, settings.file_root, max_bytes)
+        return read_file_url(trimmed(url), settings.file_root, max_bytes)
     raise HostNotAllowed("URLs of this scheme are not read; data, http, https and file are")

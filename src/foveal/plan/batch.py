@@ -15,7 +15,9 @@ from foveal.types import Size
 __all__ = ["make_batch_plan"]
 
 
-def make_batch_plan(spec: Spec, plans: Sequence[Plan], samples: Sequence[int] | None = None) -> BatchPlan:
+def make_batch_plan(
+    spec: Spec, plans: Sequence[Plan], samples: Sequence[int] | None = None, numbers: Sequence[int] | None = None
+) -> BatchPlan:
     """Return the plan of a batch.
 
     Parameters
@@ -25,6 +27,8 @@ def make_batch_plan(spec: Spec, plans: Sequence[Plan], samples: Sequence[int] | 
         Of all images.
     samples : sequence of int, optional
         Number of images of each sample; one for each by default.
+    numbers : sequence of int, optional
+        What errors call the images, where others were left out; their places by default.
 
     Raises
     ------
@@ -39,18 +43,19 @@ def make_batch_plan(spec: Spec, plans: Sequence[Plan], samples: Sequence[int] | 
     if sum(samples) != len(plans) or min(samples) < 0:
         counts = ", ".join(map(str, samples[:8]))
         raise OptionError(f"samples of {counts} images do not make up {len(plans)} images")
+    numbers = range(len(plans)) if numbers is None else numbers
     batch = spec.image.batch
     if batch.join == "largest":
         plans = _in_the_largest(plans)
     trailing = plans[0].shape[1:]
-    for number, plan in enumerate(plans):
+    for number, plan in zip(numbers, plans, strict=True):
         if plan.shape[1:] != trailing:
             raise ImageSizeError(
                 f"image {number} is {plan.height}x{plan.width} (height x width): it becomes {_text(plan)}, "
-                f"and image 0 becomes {_text(plans[0])}, which do not fit into one tensor ({spec.name})"
+                f"and image {numbers[0]} becomes {_text(plans[0])}, which do not fit into one tensor ({spec.name})"
             )
     places, leading = slots(batch, [plan.shape[0] for plan in plans], samples)
-    for number, plan in enumerate(plans):
+    for number, plan in zip(numbers, plans, strict=True):
         if batch.join == "room" and plan.shape[0] > batch.room:
             raise ImageSizeError(
                 f"image {number} is {plan.height}x{plan.width} (height x width): it becomes {plan.shape[0]} parts, "

@@ -111,7 +111,9 @@ def _replaced(tokens: Tokens, prompt: str, replacements: Sequence[str]) -> str:
 def check_number(placeholder: str, found: int, images: int) -> None:
     """Refuse a prompt that has not one placeholder for each image."""
     if found != images:
-        raise PlaceholderError(f"the prompt has {found} placeholders {placeholder!r}, for {images} images")
+        word = "placeholder" if found == 1 else "placeholders"
+        pictures = "image" if images == 1 else "images"
+        raise PlaceholderError(f"the prompt has {found} {word} {placeholder!r}, for {images} {pictures}")
 
 
 @lru_cache(maxsize=1024)

@@ -218,7 +218,10 @@ class _Output:
 
 def _row(input_ids: npt.ArrayLike) -> Ids:
     """Return ids as an array of int32, if they are that, or int64."""
-    ids = np.asarray(input_ids)
+    try:
+        ids = np.asarray(input_ids)
+    except ValueError:  # of lists of different lengths
+        raise OptionError(f"input_ids must be a row of integers, not {show(input_ids)}") from None
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         raise OptionError(f"input_ids must be a row of integers, not {show(input_ids)}")
     return ids if ids.dtype == np.int32 else ids.astype(np.int64, copy=False)

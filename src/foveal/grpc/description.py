@@ -3,7 +3,7 @@
 from typing import Any
 
 from foveal.errors import MediaError
-from foveal.grpc.decode import Batch, Decoded, Item
+from foveal.grpc.decoding import Batch, Decoded, Item
 from foveal.grpc.tensors import Array
 from foveal.media.inspection import inspect
 

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from foveal.errors import MediaError, RequestError
-from foveal.grpc.decode import Batch, Decoded, Item
+from foveal.grpc.decoding import Batch, Decoded, Item
 from foveal.grpc.tensors import FLOATS, Array, listed
 from foveal.media.inspection import inspect
 from foveal.spec.values import one_line

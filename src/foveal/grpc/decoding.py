@@ -22,6 +22,9 @@ __all__ = ["Batch", "Decoded", "Field", "Item", "decode"]
 PIXELS = "pixel_values"
 ENCODER_INPUT = "encoder_input"
 
+FEW_RANGES = 256
+"""That are read whatever the prompt, so that what is wrong with them can be said."""
+
 Ids = npt.NDArray[np.int64]
 Tensors = Mapping[str, Array]
 
@@ -143,7 +146,7 @@ def decode(
 
     Arrays are views of the bytes that the message holds: read-only, and nothing is copied but what protobuf copies
     when its field is read. What the receiver refuses, or could not divide among items, is an error here; what it takes
-    although it is wrong, `foveal.grpc.check.problems` finds.
+    although it is wrong, `foveal.grpc.problems` finds.
 
     Parameters
     ----------
@@ -204,6 +207,8 @@ def _ids(ids: Sequence[int]) -> Ids:
 
 def _ranges(name: str, placeholders: Sequence[Any], ids: Ids) -> tuple[Range, ...]:
     """Return ranges; what is made of them later is not larger than the prompt."""
+    if len(placeholders) > max(len(ids), FEW_RANGES):  # each would be an item, with all that items share
+        raise RequestError(f"{name} are {len(placeholders)}, more than the {len(ids)} tokens of the prompt")
     ranges = tuple(Range(each.offset, each.length) for each in placeholders)
     total = sum(min(length, max(0, len(ids) - offset)) for offset, length in ranges)
     if total > len(ids):
