@@ -65,4 +65,9 @@ def test_what_is_no_such_file_is_ignored(tmp_path, line):
 def test_the_smaller_of_affinity_and_whole_cpus_of_the_quota(monkeypatch, limit, count):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
     monkeypatch.setattr(cpus, "cpu_quota", lambda: limit)
+    monkeypatch.setattr(cpus, "_counted", (-cpus.KEPT_SECONDS, 0))
+    assert cpus.cpu_count() == cpus.cpu_count() == count
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3})
     assert cpus.cpu_count() == count
+    monkeypatch.setattr(cpus, "_counted", (cpus._counted[0] - cpus.KEPT_SECONDS, count))
+    assert cpus.cpu_count() == 1

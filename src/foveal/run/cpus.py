@@ -4,17 +4,30 @@ import os
 import platform
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from time import monotonic
 from typing import NamedTuple
 
 __all__ = ["cpu_count", "cpu_name", "cpu_quota"]
 
 
+KEPT_SECONDS = 1.0
+_counted = (-KEPT_SECONDS, 0)
+
+
 def cpu_count() -> int:
-    """Return the number of CPUs that this process may use, at least 1.
+    """Return the number of CPUs that this process may use, at least 1; what was so a second ago may be told.
 
     A quota counts in whole CPUs: with a thread more than that, the kernel would stop the whole process, event loops
     included, for a part of every tenth of a second.
     """
+    global _counted
+    now = monotonic()
+    if now - _counted[0] >= KEPT_SECONDS:
+        _counted = (now, _count())
+    return _counted[1]
+
+
+def _count() -> int:
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota()
     return allowed if quota is None else max(1, min(allowed, int(quota)))

@@ -26,6 +26,7 @@ from foveal.run.seats import Seats
 __all__ = ["available_threads", "bands", "helping", "run_all", "thread_count", "worthwhile"]
 
 MOST_THREADS = 1024
+NONE: list[int] = []
 
 Result = TypeVar("Result")
 _lock = threading.Lock()
@@ -126,10 +127,10 @@ def _seated() -> Iterator[None]:
     if getattr(_here, "seated", False):
         yield
         return
-    seat: list[int] = []
-    _here.seated = True
+    limit, seat = available_threads(), NONE
     try:
-        seat = _seats.take_or_stand(available_threads(), _shared())
+        _here.seated = True
+        seat = _seats.take_or_stand(limit, _shared())
         yield
     finally:
         _here.seated = False

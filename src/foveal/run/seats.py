@@ -12,6 +12,7 @@ import stat
 import struct
 import tempfile
 import threading
+from itertools import chain
 
 from foveal.run.cpus import cpu_count
 
@@ -34,7 +35,7 @@ class Seats:
         self._numbers: set[int] = set()
         self._standing: list[list[int]] = []
         self._file: int | None = None
-        self._opened = False
+        self._count = 0
 
     def take(self, wanted: int, limit: int, shared: bool) -> list[int]:
         """Take seats, as many as are free and at most ``wanted``.
@@ -55,9 +56,9 @@ class Seats:
         with self._lock:
             taken: list[int] = []
             file = self._shared_file() if shared else None
-            count = limit if file is None else max(limit, cpu_count())
+            count = limit if file is None else max(limit, self._count)
             start, misses = os.getpid() % count, 0
-            for number in (*range(start, count), *range(start)):
+            for number in chain(range(start, count), range(start)):
                 if len(taken) >= wanted or len(self._numbers) >= limit or misses == TRIES:
                     break
                 if number in self._numbers:
@@ -102,17 +103,17 @@ class Seats:
         self.__init__()  # type: ignore[misc]
 
     def _shared_file(self) -> int | None:
-        if not self._opened:
-            self._opened = True
-            self._file = _open()
+        if not self._count:
+            self._count = cpu_count()
+            self._file = _open(self._count)
         return self._file
 
 
-def _open() -> int | None:
+def _open(count: int) -> int | None:
     """Open the file of the processes that have the same CPUs, in a directory that is this user's alone."""
     if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):
         return None
-    digest = hashlib.sha256(repr((sorted(os.sched_getaffinity(0)), cpu_count())).encode())
+    digest = hashlib.sha256(repr((sorted(os.sched_getaffinity(0)), count)).encode())
     directory = os.path.join(tempfile.gettempdir(), f"foveal-{os.getuid()}")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
