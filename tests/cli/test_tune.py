@@ -85,7 +85,8 @@ def test_one_thread(monkeypatch):
     assert profile.load() is None
 
 
-def test_one_thing_at_a_time():
+def test_wrong_options():
+    assert fail("tune", "--rounds", "0") == "error: --rounds 0: must be at least 1"
     assert fail("tune", "--show", "--reset") == "error: say --show or --reset, not both"
 
 
