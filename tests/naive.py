@@ -192,8 +192,11 @@ def window(image, box, border=(0, 0, 0)):
 # ---- nearest, and torch's float32 interpolation
 
 
-def nearest_samples(length, size, reference):
-    """Return the source sample of each output sample."""
+def nearest_samples(length, size, reference, is_small):
+    """Return the source sample of each output sample; small are results of height and width up to 128 together."""
+    if reference == "torchvision" and not is_small:  # torch's other kernel fuses a multiplication and an addition
+        scale, half = float(np.float32(length) / np.float32(size)), np.float32(0.5)
+        return [min(int(np.float32((i + 0.5) * scale - 0.5) + half), length - 1) for i in range(size)]
     if reference == "torchvision":
         scale = np.float32(length) / np.float32(size)
         return [min(int(np.float32(i + 0.5) * scale), length - 1) for i in range(size)]

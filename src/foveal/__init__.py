@@ -22,6 +22,7 @@ from foveal.errors import (
     WorkerError,
     WorkerTimeout,
 )
+from foveal.image_cache import ImageCache
 from foveal.media.inspection import Inspection, inspect
 from foveal.media.limits import Limits
 from foveal.media.policy import DecodePolicy
@@ -43,6 +44,7 @@ __all__ = [
     "FetchSettings",
     "FovealError",
     "HostNotAllowed",
+    "ImageCache",
     "ImageSizeError",
     "Inspection",
     "Intermediate",
@@ -67,6 +69,7 @@ __all__ = [
     "aligned_empty",
     "assemble",
     "inspect",
+    "release_memory",
     "tune_allocator",
     "verify",
 ]
@@ -77,6 +80,7 @@ _LATER = {
     "Request": "foveal.backends",
     "ServerInfo": "foveal.backends",
     "assemble": "foveal.backends",
+    "release_memory": "foveal.run.memory",
     "tune_allocator": "foveal.run.allocator",
     "verify": "foveal.verification",
 }

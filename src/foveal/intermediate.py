@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.errors import MediaTooLarge, OptionError
+from foveal.image_cache import ImageCache, Key
 from foveal.plan.plan import BatchPlan, Normalization, Plan
 from foveal.request import Item
 from foveal.spec import Spec
+from foveal.timings import stage
 from foveal.tokens import Encode, ExpandedIds, expand_ids, token_id
 
 __all__ = ["Intermediate", "make_intermediate"]
@@ -34,6 +36,8 @@ class Intermediate:
         The id of the token that features of the encoder replace; None where features stand in no prompt.
     items : tuple of Item
         The images, in the order of their placeholders.
+    cache : ImageCache, optional
+        Where images that were prepared before are looked for, and others are kept.
     """
 
     spec: Spec
@@ -43,6 +47,7 @@ class Intermediate:
     expanded: ExpandedIds
     feature_id: int | None
     items: tuple[Item, ...]
+    cache: ImageCache | None = None
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -75,7 +80,7 @@ class Intermediate:
         threads: int | None = None,
         items: Sequence[Item] | None = None,
     ) -> None:
-        """Decode images and write their primary tensor.
+        """Decode images, but for those that the cache has, and write their primary tensor.
 
         Parameters
         ----------
@@ -96,8 +101,25 @@ class Intermediate:
         """
         from foveal.run.execute import run_batch  # imports Numba, which is not needed before
 
-        load = [item.pixels for item in (self.items if items is None else items)]
-        run_batch(batch, self.normalization, load, dtype, out, threads)
+        items = self.items if items is None else items
+        load = [item.pixels for item in items]
+        if self.cache is None:
+            with stage("apply_hf_processor"):
+                run_batch(batch, self.normalization, load, dtype, out, threads)
+            return
+        identities = [item.checked_identity() for item in items]
+        with stage("get_cache_missing_items"):
+            keys = [Key(*of_image, dtype) for of_image in zip(identities, batch.plans, strict=True)]
+            found = [self.cache.get(key) for key in keys]
+        with stage("apply_hf_processor"):
+            run_batch(batch, self.normalization, load, dtype, out, threads, found)
+        missed = [place for place, part in enumerate(found) if part is None]
+        for place in missed:
+            items[place].checked_identity()  # or others would get what this one became
+        with stage("merge_mm_kwargs"):
+            flat = out.reshape(-1)
+            for key, offset in ((keys[place], batch.offsets[place]) for place in missed):
+                self.cache.put(key, flat[offset : offset + key.plan.elements])
 
 
 def make_intermediate(
@@ -108,6 +130,7 @@ def make_intermediate(
     items: Sequence[Item],
     encode: Encode | None = None,
     max_images: int | None = None,
+    cache: ImageCache | None = None,
 ) -> Intermediate:
     """Expand a prompt for images that were opened, and hash those that are encoded.
 
@@ -122,6 +145,7 @@ def make_intermediate(
         The model's tokenizer; see `foveal.tokens.expand_ids`.
     max_images : int, optional
         In the place of the spec's limit.
+    cache : ImageCache, optional
 
     Raises
     ------
@@ -137,10 +161,13 @@ def make_intermediate(
         raise OptionError(f"{spec.name} does not say what an image becomes in a prompt")
     if most is not None and len(items) > most:
         raise MediaTooLarge(f"there are {len(items)} images, more than the limit of {most} ({spec.name})")
-    expanded = expand_ids(tokens, input_ids, [item.plan for item in items], encode)
-    feature = None if tokens.feature is None else token_id(tokens, tokens.feature, encode)
+    if cache is not None and not isinstance(cache, ImageCache):
+        raise OptionError("cache must be an ImageCache")
+    with stage("apply_prompt_updates"):
+        expanded = expand_ids(tokens, input_ids, [item.plan for item in items], encode)
+        feature = None if tokens.feature is None else token_id(tokens, tokens.feature, encode)
     for item in items:
         if item.source.kind == "encoded":  # others may have to be decoded for it
             item.identity  # noqa: B018
     ids = np.array(input_ids, expanded.ids.dtype)  # a copy: a caller may use his array again
-    return Intermediate(spec, normalization, published, ids, expanded, feature, tuple(items))
+    return Intermediate(spec, normalization, published, ids, expanded, feature, tuple(items), cache)

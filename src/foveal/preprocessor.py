@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
 import numpy.typing as npt
 
 from foveal.errors import FovealError, OptionError
+from foveal.image_cache import ImageCache
 from foveal.intermediate import Intermediate, make_intermediate
 from foveal.media.limits import Limits, checked_limits
 from foveal.media.policy import DecodePolicy, decode_policy
@@ -22,6 +23,7 @@ from foveal.plan.tensors import batch_tensors
 from foveal.plan.views import Sample, normalization
 from foveal.request import Item, by_sample, decoded, fetched, fetched_async, open_items
 from foveal.spec import Checkpoint, Spec, load, match, plain_layer, read_checkpoint, resolve
+from foveal.timings import stage, timed
 from foveal.tokens import Encode
 from foveal.types import PRIMARY_DTYPES, dtype_name
 
@@ -244,7 +246,8 @@ class Preprocessor:
             )
             return planned
         if width is None:
-            return self._batch(*self._items(images, input_data_format, value_range))
+            samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, None, self.fetch)
+            return self._batch(samples, self._opened(samples, input_data_format, value_range))
         try:
             return self._plan(index(images), index(width))
         except TypeError:
@@ -311,16 +314,23 @@ class Preprocessor:
             raise OptionError("on_error must be 'raise' or 'return'")
         failed: dict[int, FovealError] | None = {} if on_error == "return" else None
         name = _primary_dtype(dtype, self.dtype)
-        samples, items = self._items(images, input_data_format, value_range, failed, name)
-        from foveal.run.execute import run_batch  # imports Numba, which plans do not need
+        grouped = by_sample(images, self.spec.image.batch.flat_list)
+        with timed("preprocess", sum(map(len, grouped))):
+            samples = fetched(grouped, self.limits, failed, self.fetch)
+            from foveal.run.execute import run_batch  # imports Numba, which plans do not need
 
-        load = [item.pixels for item in items]
-        if failed is not None:
-            left = decoded(items, failed, threads)
-            items, load = [one.item for one in left], [one.pixels for one in left]
-        batch = self._batch(samples, items, failed)
-        primary = run_batch(batch, self.normalization, load, name, out, threads)
-        return Features({batch.primary: primary, **batch_tensors(self.spec, batch)}, batch, failed or {})
+            with stage("apply_hf_processor"):
+                items = self._opened(samples, input_data_format, value_range, dtype=name, failed=failed)
+                load = [item.pixels for item in items]
+                if failed is not None:
+                    with stage("decode"):
+                        left = decoded(items, failed, threads)
+                    items, load = [one.item for one in left], [one.pixels for one in left]
+                batch = self._batch(samples, items, failed)
+                primary = run_batch(batch, self.normalization, load, name, out, threads)
+                with stage("small_tensors"):
+                    others = batch_tensors(self.spec, batch)
+        return Features({batch.primary: primary, **others}, batch, failed or {})
 
     def process(
         self,
@@ -330,6 +340,7 @@ class Preprocessor:
         policy: DecodePolicy | str | None = None,
         encode: Encode | None = None,
         max_images: int | None = None,
+        cache: ImageCache | None = None,
         **overrides: Any,
     ) -> Intermediate:
         """Prepare a prompt and its images for a backend that is chosen later. No pixel is decoded.
@@ -351,6 +362,8 @@ class Preprocessor:
             where the spec lacks ids.
         max_images : int, optional
             Of the prompt, in the place of the number that engines take of the model by default.
+        cache : ImageCache, optional
+            Where `foveal.assemble` looks for images that were prepared before, and keeps others. None by default.
         **overrides
             Fields of the model's image processor for this request only.
 
@@ -374,8 +387,10 @@ class Preprocessor:
             If an override or the policy is unknown, or the model's spec does not say what an image becomes in a prompt.
         """
         chosen = self._changed(policy, overrides)
-        samples = fetched(chosen._prompt_images(images), chosen.limits, None, chosen.fetch)
-        return chosen._intermediate(input_ids, samples, encode, max_images)
+        grouped = chosen._prompt_images(images)
+        with timed("process", sum(map(len, grouped))):
+            samples = fetched(grouped, chosen.limits, None, chosen.fetch)
+            return chosen._intermediate(input_ids, samples, encode, max_images, cache)
 
     async def process_async(
         self,
@@ -386,22 +401,25 @@ class Preprocessor:
         encode: Encode | None = None,
         max_images: int | None = None,
         fetcher: "Fetcher | None" = None,
+        cache: ImageCache | None = None,
         **overrides: Any,
     ) -> Intermediate:
         """Do what `process` does, while the event loop goes on: waiting in it, computing on a thread.
 
         Parameters
         ----------
-        input_ids, images, policy, encode, max_images, **overrides
+        input_ids, images, policy, encode, max_images, cache, **overrides
             As for `process`, which see for errors too.
         fetcher : foveal.media.fetch.Fetcher, optional
             Whose settings and connections are used for URLs; one of this call if not given.
         """
         chosen = self._changed(policy, overrides)
-        samples = await fetched_async(chosen._prompt_images(images), chosen.limits, fetcher, chosen.fetch)
-        from asyncio import to_thread
+        grouped = chosen._prompt_images(images)
+        with timed("process", sum(map(len, grouped))):
+            samples = await fetched_async(grouped, chosen.limits, fetcher, chosen.fetch)
+            from asyncio import to_thread
 
-        return await to_thread(chosen._intermediate, input_ids, samples, encode, max_images)
+            return await to_thread(chosen._intermediate, input_ids, samples, encode, max_images, cache)
 
     def warmup(self, dtype: npt.DTypeLike | None = None, progress: Callable[[str], object] | None = None) -> None:
         """Compile all kernels that calls of this preprocessor can need, or load them from the cache.
@@ -430,20 +448,16 @@ class Preprocessor:
             if progress:
                 progress(step)
 
-    def _items(
+    def _opened(
         self,
-        images: object,
-        input_data_format: str | None,
-        value_range: Sequence[float] | None,
-        failed: dict[int, FovealError] | None = None,
-        dtype: str | None = None,
-    ) -> tuple[list[list[object]], list[Item]]:
-        samples = fetched(by_sample(images, self.spec.image.batch.flat_list), self.limits, failed, self.fetch)
-        options: dict[str, Any] = {"input_data_format": input_data_format, "value_range": value_range}
-        return samples, self._opened(samples, dtype=dtype, failed=failed, **options)
-
-    def _opened(self, samples: Sequence[Sequence[object]], **options: Any) -> list[Item]:
-        return open_items(samples, self._plan, limits=self.limits, policy=self.policy, spec=self.spec, **options)
+        samples: Sequence[Sequence[object]],
+        input_data_format: str | None = None,
+        value_range: Sequence[float] | None = None,
+        **options: Any,
+    ) -> list[Item]:
+        common: dict[str, Any] = {"limits": self.limits, "policy": self.policy, "spec": self.spec}
+        with stage("plan"):
+            return open_items(samples, self._plan, input_data_format, value_range, **common, **options)
 
     def _prompt_images(self, images: object) -> list[list[object]]:
         """Return the images of one prompt by sample, as the reference takes a list."""
@@ -464,9 +478,12 @@ class Preprocessor:
         samples: Sequence[Sequence[object]],
         encode: Encode | None,
         max_images: int | None,
+        cache: ImageCache | None,
     ) -> Intermediate:
-        items = self._opened(samples)
-        return make_intermediate(self.spec, self.normalization, self._published, input_ids, items, encode, max_images)
+        with stage("apply_hf_processor"):
+            items = self._opened(samples)
+        numbers = self.normalization, self._published
+        return make_intermediate(self.spec, *numbers, input_ids, items, encode, max_images, cache)
 
     @cached_property
     def _published(self) -> Normalization:

@@ -23,6 +23,7 @@ from foveal.plan.plan import Plan
 from foveal.plan.views import Sample
 from foveal.run.schedule import run_all, thread_count
 from foveal.spec import Spec
+from foveal.timings import stage
 from foveal.types import PRIMARY_DTYPES
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ class Item:
     def identity(self) -> str:
         """Identity of what the encoder gets, made when it is first asked for; see the function of that name."""
         if "identity" not in self._kept:
-            self._kept["identity"] = self.identify()
+            with stage("get_mm_hashes"):
+                self._kept["identity"] = self.identify()
         return self._kept["identity"]
 
     def checked_identity(self) -> str:
@@ -107,8 +109,11 @@ class Item:
         ------
         MediaError
         """
-        if self.source.kind != "encoded" and self._kept.get("digest", "") not in ("", self.source.digest()):
-            raise MediaError(f"image {self.index}: it was changed after it had been hashed")
+        if self.source.kind != "encoded" and "digest" in self._kept:
+            with stage("get_mm_hashes"):
+                changed = self._kept["digest"] != self.source.digest()
+            if changed:
+                raise MediaError(f"image {self.index}: it was changed after it had been hashed")
         return self.identity
 
     def identify(self, client_id: str | None = None, salt: bytes = b"") -> str:
@@ -308,7 +313,8 @@ def fetched(
         return [list(sample) for sample in samples]
     from foveal.media.fetch import load_urls  # imports asyncio, which images at hand do not need
 
-    answers = load_urls(list(urls.values()), limits.input_bytes, settings, limits.encoded_bytes)
+    with stage("fetch"):
+        answers = load_urls(list(urls.values()), limits.input_bytes, settings, limits.encoded_bytes)
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), failed)
 
 
@@ -333,7 +339,8 @@ async def fetched_async(
     from foveal.media.fetch import Fetcher
 
     async with nullcontext(fetcher) if fetcher else Fetcher(settings) as used:
-        answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
+        with stage("fetch"):
+            answers = await used.load_all(list(urls.values()), limits.input_bytes, limits.encoded_bytes)
     return _with_answers(samples, dict(zip(urls, answers, strict=True)), None)
 
 

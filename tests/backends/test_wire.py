@@ -86,6 +86,28 @@ def test_items_of_one_field_are_merged():
         np.testing.assert_array_equal(np.frombuffer(item.encoder_input.inline, np.int64), array)
 
 
+@given(lengths=st.lists(st.integers(0, 70_000), max_size=3), text=st.text(max_size=200))
+def test_payloads_beside_another_in_an_item(lengths, text):
+    pb2, pixels = tokenspeed_scheduler_pb2, np.arange(5000, dtype=np.int64)
+    arrays = {f"{text}{number}": np.arange(length, dtype=np.int64) for number, length in enumerate(lengths)}
+    beside = []
+    for name, array in arrays.items():
+        entry = pb2.MultimodalItem.ModelSpecificTensorsEntry(key=name).SerializeToString()
+        tensor = pb2.TensorData(shape=array.shape, dtype="int64").SerializeToString()
+        beside.append(Payload([Level(4, entry), Level(2, tensor)], 3, array.nbytes, copied(array)))
+    item = pb2.MultimodalItem(placeholder_token_id=7).SerializeToString()
+    levels = [Level(9), Level(1, item), Level(3, pb2.TensorData(shape=[5000], dtype="int64").SerializeToString())]
+    payload = Payload(levels, 3, pixels.nbytes, copied(pixels), beside)
+    expected = pb2.GenerateRequest(request_id="r")
+    for _ in range(2):
+        item = expected.mm_inputs.items.add(placeholder_token_id=7)
+        item.encoder_input.CopyFrom(pb2.TensorData(shape=[5000], dtype="int64", inline=pixels.tobytes()))
+        for name, array in arrays.items():
+            tensor = pb2.TensorData(shape=array.shape, dtype="int64", inline=array.tobytes())
+            item.model_specific_tensors[name].CopyFrom(tensor)
+    assert pb2.GenerateRequest.FromString(serialize(b"", [payload, payload], "r")) == expected
+
+
 def test_messages_within_messages():
     message = vllm_engine_pb2.TensorData(shape=[2], dtype="uint8", inline=b"ab")
     before = vllm_engine_pb2.MultimodalInputs(im_token_id=5).SerializeToString()

@@ -12,7 +12,10 @@ from views import guarded_pixels, pixels_of, run, view_of
 
 from foveal.errors import OptionError
 from foveal.media.pixels import Backdrop
+from foveal.plan.plan import Pack
+from foveal.run import execute, transparency
 from foveal.run.reading import board_of
+from foveal.run.transparency import composited
 from foveal.types import Box
 from foveal_kernels.alpha import composite_resized
 
@@ -108,7 +111,9 @@ def test_after_the_resize(level, size, backdrop, resized, kind, reference, verti
     """A part of the resized picture, on a canvas, in bands: the chessboard is that of the whole resized picture."""
     image, resized = rgba_of(*size, seed), data.draw(st.sampled_from([size, resized]))
     if kind == "nearest":
-        rows, columns = (naive.nearest_samples(*axis, reference) for axis in zip(size, resized, strict=True))
+        rows, columns = (
+            naive.nearest_samples(*axis, reference, sum(resized) <= 128) for axis in zip(size, resized, strict=True)
+        )
         small = image[rows][:, columns]
     elif size == resized:
         small = image
@@ -171,6 +176,19 @@ def test_the_chessboard_of_kimi_k3(level, size):
     vertical_first = 90 - size[0] > 0 and 90 - size[0] > 2 * (120 - size[1])
     got = run(view_of(size, vertical_first=vertical_first), pixels).reshape(3, *size)
     np.testing.assert_array_equal(got.transpose(1, 2, 0), kimi_k3(image, size))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 32])
+@pytest.mark.parametrize("pack", [Pack("planar"), Pack("merge_patches", block=4, merge=2, temporal=2)])
+def test_pieces_of_a_canvas_make_the_whole(pack, rows, monkeypatch):
+    view = view_of((48, 40), pack=pack)
+    pixels = pixels_of(rgba_of(90, 120, 3), after_resize=True)
+    whole = run(view, pixels)
+    monkeypatch.setattr(transparency, "PIECE", rows * 40)
+    drawn = []
+    monkeypatch.setattr(execute, "composited", lambda *given: (drawn.append(given[2:4]), composited(*given))[1])
+    np.testing.assert_array_equal(run(view, pixels), whole)
+    assert len(drawn) > 1
 
 
 def test_a_border_is_opaque():

@@ -32,11 +32,11 @@ def test_weights_equal_the_twin(length, size, filter):
         assert not axis.weights[i, len(weights) :].any()
 
 
-@given(st.integers(1, 70000), st.integers(1, 3000), st.sampled_from(["pillow", "torchvision"]))
+@given(st.integers(1, 70000), st.integers(1, 3000), st.sampled_from(["pillow", "torchvision"]), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_nearest_is_one_tap_of_weight_one(length, size, reference):
-    axis = axis_weights(length, size, "nearest", reference, 0, size)
-    assert axis.bounds[:, 0].tolist() == naive.nearest_samples(length, size, reference)
+def test_nearest_is_one_tap_of_weight_one(length, size, reference, is_small):
+    axis = axis_weights(length, size, "nearest", reference, 0, size, is_small)
+    assert axis.bounds[:, 0].tolist() == naive.nearest_samples(length, size, reference, is_small)
     assert (axis.bounds[:, 1] == 1).all()
     assert (axis.weights == 1 << axis.shift).all()
 

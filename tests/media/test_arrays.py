@@ -111,6 +111,20 @@ def test_float_layouts():
     np.testing.assert_array_equal(read_bands(pixels), noise(9, 13, 4))
 
 
+@pytest.mark.parametrize("channels_first", [False, True])
+@pytest.mark.parametrize("band", [1, 100, 1 << 18])
+def test_floats_are_converted_in_bands(band, channels_first, monkeypatch):
+    monkeypatch.setattr("foveal.media.arrays._BAND", band)
+    array = np.random.default_rng(3).uniform(0, 255, (37, 23, 3)).astype(np.float32)
+    given = np.moveaxis(array, -1, 0) if channels_first else array
+    options = {"input_data_format": "channels_first"} if channels_first else {}
+    pixels = open_source(given, value_range=(0, 255), **options).decode()
+    np.testing.assert_array_equal(read_bands(pixels), np.rint(array))
+    array[-1, -1, 2] = np.nan
+    with pytest.raises(MediaError, match="not a number"):
+        open_source(given, value_range=(0, 255), **options).decode()
+
+
 def test_value_range_may_state_what_uint8_is():
     assert open_source(RGB, value_range=(0, 255)).decode().rows[0] == RGB.__array_interface__["data"][0]
 

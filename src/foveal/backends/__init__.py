@@ -14,6 +14,7 @@ from foveal.backends.trtllm import assemble_trtllm
 from foveal.backends.vllm import assemble_vllm
 from foveal.errors import OptionError, RequestError
 from foveal.intermediate import Intermediate
+from foveal.timings import timed
 
 __all__ = ["BACKENDS", "Backend", "Request", "ServerInfo", "assemble"]
 
@@ -38,6 +39,8 @@ def assemble(
     threads: int | None = None,
 ) -> Request:
     """Return the request that a backend needs. Only now images are decoded, where it needs pixels at all.
+
+    Images that the cache of `Preprocessor.process` holds are copied from there.
 
     Parameters
     ----------
@@ -91,4 +94,6 @@ def assemble(
         raise OptionError(f"request_id must be a text of 1 to {REQUEST_ID_LENGTH} bytes in UTF-8")
     if identifier.encode(errors="replace") != identifier.encode(errors="surrogatepass"):
         raise OptionError("request_id must be valid Unicode")
-    return ASSEMBLE[name](intermediate, Options(identifier, sampling, stream, transport == "shm", threads, info))
+    options = Options(identifier, sampling, stream, transport == "shm", threads, info)
+    with timed(f"assemble {name}", len(intermediate.items)):
+        return ASSEMBLE[name](intermediate, options)

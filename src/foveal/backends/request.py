@@ -86,15 +86,23 @@ class Placed(NamedTuple):
         TensorData, which lacks nothing but the content.
     field : int
         Number of the content in there, where it is not in shared memory.
+    beside : sequence of Placed
+        Others that follow it in the message around its TensorData; never in shared memory.
     """
 
     content: Fill
     messages: Sequence[tuple[int, Any]]
     field: int
+    beside: "Sequence[Placed]" = ()
 
     def levels(self) -> list[Level]:
         """Return the messages around it, serialized."""
         return [Level(number, message.SerializeToString()) for number, message in self.messages]
+
+    def payload(self) -> Payload:
+        """Return what is written into the request."""
+        beside = [other.payload() for other in self.beside]
+        return Payload(self.levels(), self.field, self.content.size, self.content.write, beside)
 
 
 def finish(backend: Backend, request: Any, placed: Sequence[Placed], options: Options) -> Request:
@@ -118,7 +126,7 @@ def finish(backend: Backend, request: Any, placed: Sequence[Placed], options: Op
     small = request.SerializeToString()
     if options.shm:
         return _in_shared_memory(backend, small, placed, options.request_id)
-    payloads = [Payload(each.levels(), each.field, each.content.size, each.content.write) for each in placed]
+    payloads = [each.payload() for each in placed]
     return Request(backend, options.request_id, serialize(small, payloads, options.request_id))
 
 

@@ -1,7 +1,7 @@
 """A request's tensors as one engine takes them: names, dtypes, and how each is split into the images' parts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foveal.backends.request import Fill
-from foveal.backends.wire import little_endian
+from foveal.backends.request import Fill, Options, Placed
+from foveal.backends.wire import copied, little_endian
 from foveal.errors import ImageSizeError, RequestError
 from foveal.intermediate import Intermediate
 from foveal.plan import make_batch_plan
@@ -18,6 +18,7 @@ from foveal.plan.plan import BatchPlan, Plan
 from foveal.plan.tensors import batch_tensors
 from foveal.request import Item
 from foveal.spec.schema import EngineWire, Spec
+from foveal.timings import stage
 from foveal.types import DTYPES
 
 __all__ = [
@@ -27,11 +28,15 @@ __all__ = [
     "feature_id",
     "pixels",
     "set_tensor",
+    "set_tensors",
     "small_tensors",
     "wire_batch",
 ]
 
 Array = npt.NDArray[Any]
+
+ENTRY_VALUE = 2
+"""Number of the value in an entry of any map."""
 
 
 class EngineTensors(NamedTuple):
@@ -98,7 +103,8 @@ def engine_tensors(intermediate: Intermediate, engine: EngineWire, name: str) ->
     """
     spec = intermediate.spec
     wire_spec, batch = wire_batch(spec, intermediate.plans)
-    values = batch_tensors(wire_spec, batch, hf=False)
+    with stage("apply_hf_processor"), stage("small_tensors"):
+        values = batch_tensors(wire_spec, batch, hf=False)
     by_name = {tensor.name: tensor for tensor in spec.tensors}
     names = {entry.tensor: entry.name or entry.tensor for entry in engine.tensors} | {spec.primary.name: name}
     small, batched, flat = {}, [], {}
@@ -120,7 +126,9 @@ def small_tensors(spec: Spec, plans: Sequence[Plan]) -> dict[str, Array]:
     """Return the reference's small tensors of images, with one part for each image, by its own names."""
     wire_spec, batch = wire_batch(spec, plans)
     of_samples = {tensor.name for tensor in spec.tensors if tensor.value == "images_of_sample"}
-    return {name: array for name, array in batch_tensors(wire_spec, batch).items() if name not in of_samples}
+    with stage("apply_hf_processor"), stage("small_tensors"):
+        values = batch_tensors(wire_spec, batch)
+    return {name: array for name, array in values.items() if name not in of_samples}
 
 
 def wire_batch(spec: Spec, plans: Sequence[Plan]) -> tuple[Spec, BatchPlan]:
@@ -168,6 +176,40 @@ def pixels(
         intermediate.write(batch, dtype, array, threads, items)
 
     return Fill(math.prod(batch.shape) * DTYPES[dtype].itemsize, write)
+
+
+LARGE = 1 << 18
+"""Bytes from which a tensor beside the pixels is written in place: protobuf would copy it four times."""
+
+
+def set_tensors(message: Any, tensors: Mapping[str, Array], options: Options, numbers: tuple[int, int]) -> list[Placed]:
+    """Put tensors into the map ``model_specific_tensors`` of a message, and return those that are written in place.
+
+    Parameters
+    ----------
+    message : message
+    tensors : mapping of ndarray
+    options : Options
+        With shared memory, all are put into the message.
+    numbers : tuple of int
+        Numbers of the map in the message, and of the payload in a TensorData.
+    """
+    placed = []
+    for name, array in tensors.items():
+        if options.shm or array.nbytes < LARGE:
+            set_tensor(message.model_specific_tensors[name], array)
+        else:
+            placed.append(_entry(type(message).ModelSpecificTensorsEntry(key=name), array, *numbers))
+    return placed
+
+
+def _entry(entry: Any, array: Array, number: int, field: int) -> Placed:
+    """Return an entry of a map whose value is a TensorData that is written in place."""
+    tensor = type(entry.value)(shape=array.shape, dtype=array.dtype.name)
+    first = array.flat[0]
+    if (array == first).all():  # a mask of whole tiles: its memory is not needed beside the request's
+        array = np.broadcast_to(first, array.shape)
+    return Placed(Fill(array.size * array.itemsize, copied(array)), [(number, entry), (ENTRY_VALUE, tensor)], field)
 
 
 def set_tensor(message: Any, array: Array, payload: str = "inline") -> None:

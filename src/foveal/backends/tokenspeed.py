@@ -6,15 +6,15 @@ Source: smg-grpc-servicer 0.14.1, tokenspeed/servicer.py.
 from foveal.backends.messages import common, messages
 from foveal.backends.request import Options, Placed, Request, finish, token_ids
 from foveal.backends.sampling import set_sampling
-from foveal.backends.tensors import feature_id, pixels, set_tensor, small_tensors, wire_batch
+from foveal.backends.tensors import feature_id, pixels, set_tensors, small_tensors, wire_batch
 from foveal.intermediate import Intermediate
 from foveal.request import Item
 from foveal.tokens import Range
 
 __all__ = ["assemble_tokenspeed"]
 
-MM_INPUTS, ITEMS, ENCODER_INPUT, INLINE = 9, 1, 3, 3
-"""Numbers of fields: of GenerateRequest, MultimodalInputs, MultimodalItem and TensorData."""
+MM_INPUTS, ITEMS, ENCODER_INPUT, MODEL_SPECIFIC_TENSORS, INLINE = 9, 1, 3, 4, 3
+"""Numbers of fields: of GenerateRequest, MultimodalInputs, MultimodalItem (two) and TensorData."""
 
 
 def assemble_tokenspeed(intermediate: Intermediate, options: Options) -> Request:
@@ -36,11 +36,11 @@ def _item(intermediate: Intermediate, item: Item, ranges: tuple[Range, ...], opt
     )
     for offset, length in ranges:
         message.placeholders.add(offset=offset, length=length)
-    for name, array in small_tensors(intermediate.spec, [item.plan]).items():
-        set_tensor(message.model_specific_tensors[name], array)
+    small = small_tensors(intermediate.spec, [item.plan])
+    large = set_tensors(message, small, options, (MODEL_SPECIFIC_TENSORS, INLINE))
     _, batch = wire_batch(intermediate.spec, [item.plan])
     dtype = options.info.encoder_dtype
     tensor = pb2.TensorData(shape=batch.shape, dtype=dtype)
     content = pixels(intermediate, batch, [item], dtype, options.threads)
     levels = [(MM_INPUTS, pb2.MultimodalInputs()), (ITEMS, message), (ENCODER_INPUT, tensor)]
-    return Placed(content, levels, INLINE)
+    return Placed(content, levels, INLINE, large)

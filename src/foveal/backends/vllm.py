@@ -8,15 +8,15 @@ from typing import Any
 from foveal.backends.messages import common, messages
 from foveal.backends.request import Options, Placed, Request, finish, token_ids
 from foveal.backends.sampling import set_sampling
-from foveal.backends.tensors import EngineTensors, engine_of, engine_tensors, feature_id, pixels, set_tensor
+from foveal.backends.tensors import EngineTensors, engine_of, engine_tensors, feature_id, pixels, set_tensors
 from foveal.errors import RequestError
 from foveal.intermediate import Intermediate
 from foveal.spec.schema import EngineWire
 
 __all__ = ["assemble_vllm"]
 
-MM_INPUTS, PIXEL_VALUES, INLINE = 7, 2, 1
-"""Numbers of fields: of GenerateRequest, MultimodalInputs and TensorData."""
+MM_INPUTS, PIXEL_VALUES, MODEL_SPECIFIC_TENSORS, INLINE = 7, 2, 3, 1
+"""Numbers of fields: of GenerateRequest, MultimodalInputs (two) and TensorData."""
 
 DEFAULT_PRIMARY = "pixel_values"
 """What the receiver calls the primary tensor unless it is told."""
@@ -35,13 +35,15 @@ def assemble_vllm(intermediate: Intermediate, options: Options) -> Request:
     tensors = engine_tensors(intermediate, engine, name)
     dtype = _dtype(intermediate, engine, options)
     primary = pb2.TensorData(shape=tensors.batch.shape, dtype=dtype)
-    levels = [(MM_INPUTS, _inputs(intermediate, tensors, name)), (PIXEL_VALUES, primary)]
+    inputs = _inputs(intermediate, tensors, name)
+    large = set_tensors(inputs, tensors.small, options, (MODEL_SPECIFIC_TENSORS, INLINE))
+    levels = [(MM_INPUTS, inputs), (PIXEL_VALUES, primary)]
     content = pixels(intermediate, tensors.batch, intermediate.items, dtype, options.threads)
-    return finish("vllm", request, [Placed(content, levels, INLINE)], options)
+    return finish("vllm", request, [Placed(content, levels, INLINE, large)], options)
 
 
 def _inputs(intermediate: Intermediate, tensors: EngineTensors, name: str) -> Any:
-    """Return all that stands beside the primary tensor."""
+    """Return all that stands beside the tensors."""
     inputs = messages("vllm").pb2.MultimodalInputs(
         im_token_id=feature_id(intermediate),
         mm_hashes=intermediate.checked_identities(),
@@ -54,8 +56,6 @@ def _inputs(intermediate: Intermediate, tensors: EngineTensors, name: str) -> An
         inputs.encoder_input_key = name
     for offset, length in intermediate.expanded.structural:
         inputs.mm_placeholders.add(offset=offset, length=length)
-    for key, array in tensors.small.items():
-        set_tensor(inputs.model_specific_tensors[key], array)
     return inputs
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.errors import RequestError
+from foveal.run.memory import or_release
 
 __all__ = ["Level", "Payload", "copied", "little_endian", "nested", "serialize"]
 
@@ -66,20 +67,31 @@ class Payload(NamedTuple):
         In bytes.
     fill : callable
         Writes it into a uint8 array (size,) that starts at a multiple of 64 bytes.
+    beside : sequence of Payload
+        Others that follow it in the message around its innermost one, where their own levels begin. They start
+        anywhere, and have none beside them.
     """
 
     levels: Sequence[Level]
     field: int
     size: int
     fill: Callable[[npt.NDArray[np.uint8]], None]
+    beside: "Sequence[Payload]" = ()
 
     def header(self) -> bytes:
         """Return all that stands before the payload, from the outermost tag to its own length."""
-        header = _field(self.field, self.size)
-        for level in reversed(self.levels):
+        header, behind = _field(self.field, self.size), self.size
+        for depth, level in enumerate(reversed(self.levels)):
+            if depth == 1:
+                behind += self.behind
             content = level.before + header
-            header = _field(level.field, len(content) + self.size) + content
+            header = _field(level.field, len(content) + behind) + content
         return header
+
+    @property
+    def behind(self) -> int:
+        """Bytes of those beside it, with all around them."""
+        return sum(len(other.header()) + other.size for other in self.beside)
 
 
 def nested(levels: Sequence[Level]) -> bytes:
@@ -110,11 +122,12 @@ def serialize(small: bytes, payloads: Iterable[Payload], request_id: str) -> byt
     parts = [(payload.header(), payload) for payload in payloads]
     name = request_id.encode()
     last = _field(REQUEST_ID, len(name)) + name
-    size = len(small) + sum(len(header) + payload.size + _PADS for header, payload in parts) + len(last)
+    sizes = (len(header) + payload.size + payload.behind + _PADS for header, payload in parts)
+    size = len(small) + sum(sizes) + len(last)
     if size > _MOST:
         raise RequestError(f"the request has {size} bytes, more than the {_MOST} of a message")
     try:
-        data: bytes = _new_bytes(None, size)
+        data: bytes = or_release(lambda: _new_bytes(None, size))
     except MemoryError:
         raise RequestError(f"the request needs {size} bytes, which cannot be had") from None
     writer = _Writer(data)
@@ -123,6 +136,9 @@ def serialize(small: bytes, payloads: Iterable[Payload], request_id: str) -> byt
         before = _LEAST_PAD + -(writer.address + _LEAST_PAD + len(header)) % ALIGNMENT
         writer.put(_pad(before) + header)
         payload.fill(writer.reserve(payload.size))
+        for other in payload.beside:
+            writer.put(other.header())
+            other.fill(writer.reserve(other.size))
         writer.put(_pad(_PADS - before))
     writer.put(last)
     return data

@@ -35,6 +35,9 @@ ValueRange = Literal[1, 255]
 _VALUE_RANGES: dict[tuple[object, ...], ValueRange] = {(0, 1): 1, (0, 255): 255}
 _DATA_FORMATS = ("channels_first", "channels_last")
 
+_BAND = 1 << 18
+"""Values that are converted at a time, so that what NumPy makes on the way stays small."""
+
 
 class ArrayOptions(NamedTuple):
     """How arrays are read."""
@@ -133,12 +136,20 @@ def as_bytes(array: Array, value_range: ValueRange | None) -> npt.NDArray[np.uin
     """
     if array.dtype == np.uint8:
         return array.astype(np.uint8, copy=False)
+    out: npt.NDArray[np.uint8] = np.empty_like(array, np.uint8, subok=False)
+    rows = -(-_BAND // array[0].size)
+    for top in range(0, len(array), rows):
+        out[top : top + rows] = _rounded(array[top : top + rows], value_range)
+    return out
+
+
+def _rounded(array: Array, value_range: ValueRange | None) -> Array:
     scale = 255 if value_range == 1 else 1
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is clipped
         values = np.multiply(array, scale, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
     if np.isnan(values).any():
         raise MediaError("the array holds values that are not a number")
-    return np.rint(np.clip(values, 0, 255, out=values), out=values).astype(np.uint8)
+    return np.rint(np.clip(values, 0, 255, out=values), out=values)
 
 
 def array_pixels(array: npt.NDArray[np.uint8], backdrop: Backdrop = ON_WHITE) -> Pixels:

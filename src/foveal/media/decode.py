@@ -244,12 +244,13 @@ def _kept(pixels: Pixels, policy: DecodePolicy) -> Pixels:
 
 def _scaled(image: Image.Image, policy: DecodePolicy) -> npt.NDArray[np.uint8]:
     """Return a grey image of 16 bits in 8, with an alpha channel where its info names a transparent value."""
-    values, key = np.asarray(image), image.info.get("transparency")
+    key = image.info.get("transparency")
     keyed = isinstance(key, int)
     out = np.full((image.height, image.width, 1 + keyed), 255, np.uint8)
     rows = -(-_BAND // image.width)
     for top in range(0, image.height, rows):
-        part, band = values[top : top + rows], out[top : top + rows]
+        band = out[top : top + rows]
+        part = np.asarray(image.crop((0, top, image.width, top + len(band))))  # of the whole, NumPy makes two copies
         band[..., 0] = _scaled_values(part, policy.depth)
         if keyed:
             band[..., 1][part == key] = 0

@@ -5,7 +5,7 @@ An index out of bounds in a kernel is a segmentation fault, so sizes, dtypes and
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,9 @@ from foveal.media.pixels import Pixels
 from foveal.plan.plan import BatchPlan, Normalization, Plan, View
 from foveal.run.buffers import aligned_empty, scratch
 from foveal.run.fixed_taps import run_fixed_taps
+from foveal.run.kept import kept
 from foveal.run.layout import layout_of
+from foveal.run.memory import or_release
 from foveal.run.numba_threads import chosen, run_bands
 from foveal.run.reading import source_of
 from foveal.run.schedule import bands, run_all, thread_count, worthwhile
@@ -30,7 +32,8 @@ from foveal.run.tables import (
     pack_axis,
     weight_bytes,
 )
-from foveal.run.transparency import composited
+from foveal.run.transparency import composited, pieces
+from foveal.timings import Stage, bound_stage
 from foveal.types import DTYPES, Box
 from foveal_kernels import target
 from foveal_kernels import view as kernels
@@ -68,6 +71,7 @@ def run_batch(
     dtype: str,
     out: npt.NDArray[Any] | None = None,
     threads: int | None = None,
+    ready: Sequence[npt.NDArray[Any] | None] | None = None,
 ) -> npt.NDArray[Any]:
     """Decode the images of a batch and write their primary tensor.
 
@@ -83,6 +87,8 @@ def run_batch(
         C-contiguous array of the batch's shape and the dtype, to be written instead of a new one.
     threads : int, optional
         Threads to use at most; all that are available by default.
+    ready : sequence of ndarray or None, optional
+        The part of each image that was computed before; such an image is not decoded.
 
     Returns
     -------
@@ -98,8 +104,12 @@ def run_batch(
     count = worthwhile(sum(work), thread_count(threads))
     result = _allocated(batch.shape, dtype) if out is None else _checked(out, batch.shape, dtype)
     _zero_padding(batch, result)
-    images = enumerate(zip(batch.plans, load, batch.offsets, strict=True))
-    jobs = [_Image(position, *image, result, out is not None, normalization, dtype) for position, image in images]
+    common = (result, out is not None, normalization, dtype, bound_stage())
+    images = zip(batch.plans, load, batch.offsets, ready or [None] * len(load), strict=True)
+    jobs = [
+        _Image(position, plan, loader, offset, *common) if part is None else _Copy(part, offset, result, common[-1])
+        for position, (plan, loader, offset, part) in enumerate(images)
+    ]
     if count == 1 or _in_turn(work, count):
         run_all([job.run for job in jobs], count)
         return result
@@ -151,10 +161,12 @@ class _Image(NamedTuple):
     foreign: bool
     normalization: Normalization
     dtype: str
+    measured: Stage
 
     def decode(self) -> dict[str, Pixels]:
         """Decode, and check that the picture is as large as its header said and lies beside a caller's ``out``."""
-        pixels = self.load()
+        with self.measured("decode"):
+            pixels = self.load()
         if (pixels.height, pixels.width) != (self.plan.height, self.plan.width):
             raise MediaError(
                 f"image {self.position}: decoded to {pixels.height}x{pixels.width} (height x width), "
@@ -182,10 +194,19 @@ class _Image(NamedTuple):
         if step == len(stages):
             return [task for view in self.plan.views for task in self._banded(view, pictures, threads, self._write)]
         stage = stages[step]
-        picture = aligned_empty((*stage.canvas, 3), np.dtype(np.uint8))
+        picture = self._picture(stage)
         tasks = self._banded(stage, pictures, threads, partial(self._draw, picture))
         pictures[stage.name] = array_pixels(picture)
         return tasks
+
+    def _picture(self, stage: View) -> npt.NDArray[np.uint8]:
+        """Return memory for a stage: in the output itself, where only the next stage reads it and views come later."""
+        shape, views = (*stage.canvas, 3), self.plan.views
+        part = self.out.reshape(-1)[self.offset : self.offset + self.plan.elements].view(np.uint8)
+        read_later = stage is not self.plan.stages[0] or any(view.reads == stage.name for view in views)
+        if read_later or part.size < math.prod(shape) or views[0].pack.allotted:
+            return aligned_empty(shape, np.dtype(np.uint8))
+        return part[: math.prod(shape)].reshape(shape)
 
     def _banded(
         self, view: View, pictures: dict[str, Pixels], threads: int, write: Callable[..., None]
@@ -194,18 +215,40 @@ class _Image(NamedTuple):
         work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
         multiple = max(view.pack.block * view.pack.merge, 1)
         rows = bands(view.canvas.height, work, threads, multiple)
-        if len(rows) > 1 and view.method != "fixed_taps" and not pixels.backdrop.after_resize and chosen():
+        composited_later = pixels.backdrop.after_resize and pixels.alpha is not None
+        if len(rows) > 1 and view.method != "fixed_taps" and not composited_later and chosen():
             return [partial(write, view, pixels, 0, view.canvas.height, rows)]
         return [partial(write, view, pixels, start, stop) for start, stop in rows]
 
     def _write(self, view: View, pixels: Pixels, start: int, stop: int, rows: Bands = ()) -> None:
         address = self.out.ctypes.data + self.offset * self.out.itemsize
-        run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop, rows=rows)
+        with self.measured("resize"):
+            run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop, rows=rows)
 
     def _draw(
         self, picture: npt.NDArray[np.uint8], view: View, pixels: Pixels, start: int, stop: int, rows: Bands = ()
     ) -> None:
-        run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop, rows=rows)
+        with self.measured("resize"):
+            run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop, rows=rows)
+
+
+class _Copy(NamedTuple):
+    """One image of a batch whose part is there already: where to copy it."""
+
+    part: npt.NDArray[Any]
+    offset: int
+    out: npt.NDArray[Any]
+    measured: Stage
+
+    def decode(self) -> dict[str, Pixels]:
+        return {}
+
+    def run(self) -> None:
+        with self.measured("copy"):
+            self.out.reshape(-1)[self.offset : self.offset + self.part.size] = self.part
+
+    def tasks(self, step: int, pictures: dict[str, Pixels], threads: int) -> list[Callable[[], None]]:
+        return [] if step else [self.run]
 
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
@@ -226,7 +269,7 @@ def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
 
 def _allocated(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     try:
-        return aligned_empty(shape, DTYPES[dtype])
+        return or_release(lambda: aligned_empty(shape, DTYPES[dtype]))
     except (MemoryError, ValueError):
         size = math.prod(shape) * DTYPES[dtype].itemsize
         raise OutputError(f"the primary tensor {shape} needs {size} bytes, which cannot be had") from None
@@ -291,7 +334,7 @@ class Prepared(NamedTuple):
     owners: tuple[Any, ...]
 
 
-@lru_cache(maxsize=256)
+@kept
 def prepare(
     view: View, reference: str, normalization: Normalization, dtype: str, digits: int | None = None
 ) -> Prepared:
@@ -391,14 +434,32 @@ def run_view(
     The memory must hold the image's part of the primary tensor; nothing outside the rows' elements is written.
     """
     stop = view.canvas.height if stop is None else stop
-    if pixels.backdrop.after_resize:
-        view, pixels = composited(view, pixels, start, stop, partial(_draw_bytes, reference))
+    if pixels.backdrop.after_resize and pixels.alpha is not None:
+        multiple = max(view.pack.block * view.pack.merge, 1)
+        for first, end in pieces(start, stop, view.canvas.width, multiple):
+            part, resized = composited(view, pixels, first, end, partial(_draw_bytes, reference))
+            _write_rows(part, reference, normalization, resized, dtype, address, ((first, end),), digits)
+        return
+    _write_rows(view, reference, normalization, pixels, dtype, address, rows or ((start, stop),), digits)
+
+
+def _write_rows(
+    view: View,
+    reference: str,
+    normalization: Normalization,
+    pixels: Pixels,
+    dtype: str,
+    address: int,
+    rows: Bands,
+    digits: int | None,
+) -> None:
+    """Write canvas rows of a view whose pixels need nothing before the resize."""
     if view.method == "fixed_taps":
-        run_fixed_taps(view, reference, normalization, pixels, dtype, address, start, stop)
+        run_fixed_taps(view, reference, normalization, pixels, dtype, address, rows[0][0], rows[-1][1])
         return
     canvas, emitter, resize, _ = prepare(view, reference, normalization, dtype, digits)
     source, _edge = source_of(pixels, _read_part(view, resize), view.border)
-    where, rows = (canvas, emitter), rows or ((start, stop),)
+    where = (canvas, emitter)
     if resize is None:
         _place(source, where, address, rows)
     elif isinstance(resize, Blend):

@@ -1,6 +1,5 @@
 """Views of the method ``fixed_taps``: normalized values, interpolated at whole ratios."""
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from foveal.errors import OptionError
 from foveal.media.pixels import Pixels
 from foveal.plan.plan import Normalization, View
 from foveal.run.buffers import scratch
+from foveal.run.kept import kept
 from foveal.run.layout import layout_of
 from foveal.run.reading import source_of
 from foveal.run.tables import EMIT_DTYPES, arithmetic, compiled_emit, values_of
@@ -56,7 +56,7 @@ class _Prepared(NamedTuple):
     owners: tuple[Any, ...]
 
 
-@lru_cache(maxsize=256)
+@kept
 def _prepare(view: View, reference: str, normalization: Normalization, dtype: str) -> _Prepared:
     down, across = _ratios(view)
     _check_values(view.name, reference, normalization, dtype)

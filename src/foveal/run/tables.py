@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foveal.plan.plan import Normalization
+from foveal.run.kept import kept
 from foveal.types import DTYPES
 from foveal_kernels import emit, target, weights
 from foveal_kernels.resample import Weights
@@ -59,7 +60,7 @@ class Axis(NamedTuple):
     shift: int
 
 
-@lru_cache(maxsize=256)
+@kept
 def axis_weights(
     length: int, size: int, filter: str, reference: str, start: int, count: int, small: bool = False
 ) -> Axis:
@@ -140,7 +141,7 @@ def _torchvision_shift(largest: float) -> int:
     return shift
 
 
-@lru_cache(maxsize=256)
+@kept
 def linear_taps(length: int, size: int, start: int, count: int) -> Taps:
     """Return the taps with which torch interpolates ``length`` samples to ``size``, of ``start .. start + count``.
 

@@ -1,7 +1,7 @@
 """Transparent pixels that are composited after the resize."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,12 +16,22 @@ from foveal.run.reading import board_of
 from foveal.types import Box, Size
 from foveal_kernels.alpha import composite_resized
 
-__all__ = ["composited"]
+__all__ = ["composited", "pieces"]
 
 Draw = Callable[[View, Pixels, npt.NDArray[Any]], None]
 
 _BLACK = Backdrop((0, 0, 0), (0, 0, 0))
 _OPAQUE = (255, 255, 255)
+
+PIECE = 1 << 18
+"""Pixels of a canvas whose colours and alpha are there at a time: 1.5 MB."""
+
+
+def pieces(start: int, stop: int, width: int, multiple: int) -> Iterator[tuple[int, int]]:
+    """Yield the canvas rows ``start .. stop`` in pieces, cut at multiples, that need little memory."""
+    rows = max(PIECE // (width * multiple), 1) * multiple
+    for first in range(start, stop, rows):
+        yield first, min(first + rows, stop)
 
 
 def composited(view: View, pixels: Pixels, start: int, stop: int, draw: Draw) -> tuple[View, Pixels]:
