@@ -21,7 +21,7 @@ from PIL import Image
 import foveal
 from foveal.backends import BACKENDS, Request, ServerInfo, assemble
 from foveal.backends.messages import messages
-from foveal.backends.shm import namespace_id
+from foveal.backends.shm import Segment, namespace_id
 from foveal.errors import MediaError, OptionError, RequestError, WorkerError
 from foveal.grpc import AsyncClient, Client, Finished, Tokens
 from foveal.grpc.worker import Worker
@@ -231,6 +231,7 @@ async def nothing_left():
     def there():
         return len(asyncio.all_tasks()), threads(), segments(), mapped()
 
+    gc.collect()
     before = there()
     yield
     while there() != before:
@@ -557,18 +558,27 @@ def test_shared_memory_goes_when_a_request_fails(kind, ready):
     run(main())
 
 
-def test_shared_memory_goes_with_the_first_answer(ready):
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_shared_memory_goes_with_the_first_answer(kind, ready):
     async def generate(request, context):
         yield chunk(1)
         await asyncio.sleep(LONG)
 
+    def block(target, request):
+        with Client(target) as client:
+            for _ in client.generate(request):
+                return segments()
+
+    async def take(target, request):
+        async with AsyncClient(target) as client, aclosing(client.generate(request)) as events:
+            async for _ in events:
+                return segments()
+
     async def main():
-        async with Server(generate) as server, AsyncClient(server.address) as client:
+        async with Server(generate) as server:
             request = assemble(ready, "vllm", SHARING, transport="shm")
-            async with aclosing(client.generate(request)) as events:
-                await anext(events)
-                assert segments() == set()
-                assert not mapped()
+            given = server.address, request
+            assert await (asyncio.to_thread(block, *given) if kind is Client else take(*given)) == set()
 
     run(main())
 
@@ -664,7 +674,13 @@ def test_workers_that_fail(code, text_of, kind, text):
     details = "at [fe80::1]:50, ipv4:10.0.0.7:50: queue full"
 
     async def main():
-        for before, state in ([], "no token"), ([chunk(1)], "1 token"), ([chunk(1, 2), chunk(3)], "3 tokens"):
+        begun = [
+            ([], "no token"),
+            ([chunk(1)], "1 token"),
+            ([chunk(1, 2), chunk(3)], "3 tokens"),
+            ([complete(1, 2)], "2 tokens"),
+        ]
+        for before, state in begun:
             async with Server(answering(*before, Answered(grpc.StatusCode[code], details))) as server, nothing_left():
                 match = f"{text_of}: at the address, the address: queue full; {state} had arrived$"
                 await failed(kind, WorkerError, match, server.address, text, make={"timeout": LONG})
@@ -689,6 +705,32 @@ def test_answers_that_are_not_complete(responses, match, kind, text):
     async def main():
         async with Server(answering(*responses)) as server, nothing_left():
             await failed(kind, WorkerError, match, server.address, text)
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_an_answer_that_is_wrong_is_cancelled(kind, text):
+    """While its error is held."""
+    ended = []
+
+    async def generate(request, context):
+        try:
+            yield b"\xff\xff"
+            await asyncio.sleep(LONG)
+        finally:
+            ended.append(True)
+
+    async def main():
+        async with Server(generate) as server:
+            client = kind(server.address)
+            await (client.connect() if kind is AsyncClient else asyncio.to_thread(client.connect))
+            events = client.generate(text)
+            with pytest.raises(WorkerError, match="no GenerateResponse") as caught:
+                await (anext(events) if kind is AsyncClient else asyncio.to_thread(next, events))
+            await until(lambda: ended)
+            assert caught.value.__traceback__ is not None
+            await (client.close() if kind is AsyncClient else asyncio.to_thread(client.close))
 
     run(main())
 
@@ -832,6 +874,27 @@ def test_no_shared_memory_after_it_failed(kind, ready, monkeypatch):
     run(main())
 
 
+def test_a_worker_that_starts_anew_for_a_blocking_client(text):
+    def fails(client, match, **options):
+        with pytest.raises(WorkerError, match=match):
+            next(client.generate(text, **options))
+
+    async def main():
+        async with working() as (worker, _, _):
+            client = await asyncio.to_thread(Client(worker.address, connect_timeout=0.3).connect)
+        await asyncio.to_thread(fails, client, "no connection within")
+        match = r"not complete after 0\.1 s \(timeout\); nothing had been sent$"
+        await asyncio.to_thread(fails, client, match, timeout=0.1)
+        client._connect_timeout = LONG
+        task = asyncio.create_task(asyncio.to_thread(list, client.generate(text)))
+        await asyncio.sleep(0.2)
+        async with working(port=int(worker.address.rpartition(":")[2])):
+            assert (await task)[-1].ids == (3, 0)
+        client.close()
+
+    run(main())
+
+
 def test_tls(text):
     key, certificate = CERTIFICATE.read_bytes().split(b"-----BEGIN CERTIFICATE-----")
     certificate = b"-----BEGIN CERTIFICATE-----" + certificate
@@ -918,8 +981,21 @@ def test_the_loop_goes_on_while_a_request_is_assembled(ready, slow):
     run(main())
 
 
+@pytest.fixture
+def made(monkeypatch):
+    """Segments that were made, which are held: none goes because it is forgotten."""
+    held, create = [], Segment.create
+
+    def create_and_hold(nbytes):
+        held.append(create(nbytes))
+        return held[-1]
+
+    monkeypatch.setattr(Segment, "create", create_and_hold)
+    return held
+
+
 @pytest.mark.parametrize("transport", ["inline", "shm"])
-def test_cancelled_while_it_is_assembled(transport, ready, slow):
+def test_cancelled_while_it_is_assembled(transport, ready, slow, made):
     begun, go = slow
 
     async def main():
@@ -927,7 +1003,7 @@ def test_cancelled_while_it_is_assembled(transport, ready, slow):
             task = asyncio.create_task(anext(client.generate(ready, transport=transport)))
             await until(begun.is_set)
             await cancelled(task)
-            assert len(segments()) == (transport == "shm")
+            assert len(segments()) == len(made) == (transport == "shm")
             go.set()
             await until(lambda: segments() == set())
         assert received == []
@@ -1069,9 +1145,24 @@ def test_connecting_is_cancelled():
         async with working() as (worker, _, _):
             pass
         async with nothing_left():
-            task = asyncio.create_task(AsyncClient(worker.address).connect())
+            client = AsyncClient(worker.address)
+            task = asyncio.create_task(client.connect())
             await asyncio.sleep(0.1)
             await cancelled(task)
+            assert client._channel is None
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_connecting_fails(kind):
+    async def main():
+        async with working() as (worker, _, _):
+            client = kind(worker.address, "sglang")
+            for _ in range(2):
+                with pytest.raises(WorkerError, match="not sglang"):
+                    await (client.connect() if kind is AsyncClient else asyncio.to_thread(client.connect))
+                assert client._channel is None
 
     run(main())
 

@@ -174,7 +174,6 @@ class Exchange:
         self.is_shared = bool(request.segments)
         for segment in request.segments:
             segments.callback(segment.discard)
-            segment.close()
         self._size = len(request.serialized)
         if self._size > MESSAGE_BYTES:
             raise RequestError(f"the request has {self._size} bytes, more than the {MESSAGE_BYTES} of a message")
@@ -182,11 +181,8 @@ class Exchange:
 
     def begin(self) -> float | None:
         """Return the seconds that are left for the answer; whatever fails from now on may have been sent."""
-        left = self.left()
-        if left == 0:
-            raise self.too_late()
         self._sent = True
-        return left
+        return self.left()
 
     def events(self, answer: bytes) -> Iterator[Event]:
         """Return what an answer says: one thing, or nothing."""

@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple, Self
 
 from foveal.backends import BACKENDS, Backend, Request, ServerInfo, assemble
 from foveal.backends.messages import messages, named_backend
-from foveal.backends.shm import namespace_id
 from foveal.errors import FovealError, OptionError, RequestError, WorkerError
 from foveal.grpc.answers import Event, Exchange, Finished, Known, Status, Tokens, introduction
 from foveal.intermediate import Intermediate
@@ -33,7 +32,6 @@ __all__ = ["AsyncClient", "Client", "Finished", "Tokens"]
 
 Transport = Literal["auto", "inline", "shm"]
 TRANSPORTS = ("auto", "inline", "shm")
-READ_SHARED_MEMORY = ("vllm", "tokenspeed")
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
@@ -135,7 +133,7 @@ class _Connection:
         try:
             yield
         except (grpc.RpcError, grpc.aio.UsageError, ValueError, asyncio.CancelledError) as error:
-            if channel is self._channel or isinstance(error, FovealError) or _is_of_this_task(error):
+            if channel is self._channel or _is_of_this_task(error):
                 raise
             raise closed from None
 
@@ -453,7 +451,6 @@ class AsyncClient(_Connection):
         try:
             return await asyncio.wrap_future(made)
         except BaseException:
-            made.cancel()
             made.add_done_callback(_discard)
             raise
 
@@ -515,9 +512,8 @@ def _assembled(worker: Known, intermediate: Intermediate, choices: _Choices, sha
     )
     if choices.transport != "auto":
         return make(transport=choices.transport)
-    is_here = worker.info.shm_namespace == namespace_id() != ""
-    if shares_memory and is_here and worker.backend in READ_SHARED_MEMORY:
-        with suppress(RequestError):  # there is too little of it; any other reason comes again
+    if shares_memory:
+        with suppress(RequestError):  # the worker reads none of this host's, or it is full; other reasons come again
             return make(transport="shm")
     return make(transport="inline")
 
@@ -540,8 +536,6 @@ def _answers(channel: Any, backend: Backend, seconds: float) -> bool:
         try:
             question(b"", timeout=left, wait_for_ready=True)
         except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.CANCELLED:
-                raise
             if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 sleep(_PAUSE_SECONDS)
                 continue
