@@ -344,7 +344,8 @@ class AsyncClient(_Connection):
                     print(event)
 
     Requests are assembled on threads of the client, as many at once as there are CPUs. What is cancelled while it is
-    assembled is discarded as soon as it is done.
+    assembled is discarded as soon as it is done. gRPC copies the bytes of a request once, within the loop, which stands
+    still for as long as that takes; in shared memory there are few.
 
     Parameters
     ----------
