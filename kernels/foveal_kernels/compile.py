@@ -9,6 +9,7 @@ Both go away when the directory is named after the sources of all kernels and ea
 """
 
 import hashlib
+import inspect
 import os
 import pickle
 import stat
@@ -20,15 +21,16 @@ from pathlib import Path
 
 import llvmlite
 import numba
-from numba import njit
+from numba import njit, typeof
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 from platformdirs import user_cache_path
 
-__all__ = ["cache_directories", "callback", "compiled", "helper", "inlined", "kernel"]
+__all__ = ["assembly", "cache_directories", "callback", "compiled", "helper", "inlined", "kernel", "parallel_kernel"]
 
 if config.DISABLE_JIT:
     raise RuntimeError("NUMBA_DISABLE_JIT is set, but Foveal's kernels work on addresses and run only when compiled")
@@ -163,6 +165,13 @@ class _KernelCache(FunctionCache):
         super().save_overload(sig, data)
 
 
+if hasattr(os, "register_at_fork"):  # a child forked in the middle of another thread's compilation could never compile
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
 helper = njit(**OPTIONS)
 inlined = njit(forceinline=True, **OPTIONS)
 """A helper that LLVM must not leave as a call, which would hand vectors over through memory."""
@@ -173,6 +182,34 @@ def kernel(py_func):
     dispatcher = njit(**OPTIONS)(py_func)
     dispatcher._cache = _KernelCache(py_func)
     return dispatcher
+
+
+def parallel_kernel(py_func):
+    """Compile a kernel whose ``prange`` runs on Numba's threads; for nothing but calls of other kernels."""
+    dispatcher = njit(parallel=True, **OPTIONS)(py_func)
+    dispatcher._cache = _KernelCache(py_func)
+    return dispatcher
+
+
+def assembly(dispatcher, signature, **constants):
+    """Return the machine code of a kernel as text: compiled anew, because what comes from disk has no text.
+
+    Parameters
+    ----------
+    dispatcher : Dispatcher
+        A kernel.
+    signature : tuple of Numba types
+        One of its ``signatures``.
+    **constants
+        Arguments of other compile-time constants, by name: ``dot=Dot(level=GENERIC, digits=2)``.
+    """
+    names = inspect.signature(dispatcher.py_func).parameters
+    kinds = tuple(
+        typeof(constants[name]) if name in constants else kind for name, kind in zip(names, signature, strict=True)
+    )
+    fresh = njit(**OPTIONS)(dispatcher.py_func)
+    fresh.compile(kinds)
+    return fresh.inspect_asm(fresh.signatures[0])
 
 
 def callback(signature, py_func):

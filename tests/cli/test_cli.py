@@ -18,7 +18,7 @@ import foveal
 from foveal.spec import find
 
 PHOTO = Path(foveal.__file__).parent / "data" / "raccoon.jpg"
-COMMANDS = ["demo", "models", "inspect", "plan", "show", "run", "warmup", "doctor"]
+COMMANDS = ["demo", "models", "inspect", "plan", "show", "run", "warmup", "tune", "doctor"]
 
 
 @pytest.fixture

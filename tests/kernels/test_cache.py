@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,9 +25,9 @@ print(json.dumps([list(compiled()), results, str(cache_directories()[0])]))
 """
 
 
-def start(directory, **environment):
-    variables = {**os.environ, "FOVEAL_CACHE_DIR": str(directory), **environment}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=variables, text=True)
+def start(directory, program=PROGRAM):
+    variables = {**os.environ, "FOVEAL_CACHE_DIR": str(directory)}
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=variables, text=True)
 
 
 def finish(process):
@@ -47,6 +49,89 @@ def test_a_second_process_compiles_nothing(cache):
     assert finish(second)[1] == results
     assert Path(directory).parent == cache
     assert finish(start(cache)) == [[], results, directory]
+
+
+WITHOUT_RESIZE = """
+import json, numpy, foveal
+from foveal_kernels.compile import cache_directories, compiled
+pre = foveal.Preprocessor.from_spec("qwen2_5_vl", min_pixels=3136)
+image = numpy.arange(56 * 84 * 3, dtype=numpy.uint32).astype(numpy.uint8).reshape(56, 84, 3)
+results = [pre(image, "uint8")["pixel_values"].tobytes().hex()[:64]]
+print(json.dumps([list(compiled()), results, str(cache_directories()[0])]))
+"""
+
+
+def test_four_processes_on_a_cold_cache(tmp_path):
+    """They compile the same kernels at the same time; what is left is whole, and nothing else is."""
+    first, *others = [start(tmp_path, program=WITHOUT_RESIZE) for _ in range(4)]
+    compiled, results, directory = finish(first)
+    assert [finish(other)[1:] for other in others] == [[results, directory]] * 3
+    assert finish(start(tmp_path, program=WITHOUT_RESIZE)) == [[], results, directory]
+    assert sorted(path.name.rpartition(".")[2] for path in Path(directory).iterdir()) == ["nbc"] * len(compiled)
+
+
+CALLEE = """
+from .compile import helper
+
+@helper
+def number():
+    return {}
+"""
+CALLER = """
+import numpy as np
+
+from .callee import number
+from .compile import kernel
+
+@kernel
+def ask(out):
+    out[0] = number()
+"""
+ASK = """
+import json, numpy
+from foveal_kernels.caller import ask
+from foveal_kernels.compile import cache_directories, compiled
+out = numpy.zeros(1, numpy.int64)
+ask(out)
+print(json.dumps([int(out[0]), len(compiled()), cache_directories()[0].name]))
+"""
+
+
+def test_a_caller_of_code_that_has_changed_is_compiled_again(tmp_path):
+    """Numba's own cache looks at the file of the caller alone."""
+    kernels = tmp_path / "foveal_kernels"
+    shutil.copytree(Path(compile.__file__).parent, kernels, ignore=shutil.ignore_patterns("__pycache__"))
+    (kernels / "caller.py").write_text(CALLER)
+
+    def ask(value):
+        (kernels / "callee.py").write_text(CALLEE.format(value))
+        variables = {**os.environ, "FOVEAL_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+        command = [sys.executable, "-c", ASK]
+        return json.loads(subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout)
+
+    first, again, changed, back = ask(20), ask(20), ask(30), ask(20)
+    assert first[:2] == [20, 1]
+    assert again == [20, 0, first[2]]
+    assert changed[:2] == [30, 1]
+    assert changed[2] != first[2]
+    assert back == again
+
+
+def test_nothing_is_written_beside_the_package(tmp_path):
+    """It may be installed where nobody can write: kernels are kept all the same."""
+    kernels, home = tmp_path / "site" / "foveal_kernels", tmp_path / "home"
+    shutil.copytree(Path(compile.__file__).parent, kernels, ignore=shutil.ignore_patterns("__pycache__"))
+    (kernels / "callee.py").write_text(CALLEE.format(20))
+    (kernels / "caller.py").write_text(CALLER)
+    before = sorted(kernels.rglob("*"))
+    variables = {name: value for name, value in os.environ.items() if name != "FOVEAL_CACHE_DIR"}
+    variables |= {"HOME": str(home), "XDG_CACHE_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", ASK]
+    run = partial(subprocess.run, command, capture_output=True, text=True, check=True)
+    answers = [json.loads(run(env=variables | {"PYTHONPATH": str(kernels.parent)}).stdout)[:2] for _ in range(2)]
+    assert answers == [[20, 1], [20, 0]]
+    assert sorted(kernels.rglob("*")) == before
+    assert list(home.rglob("*.nbc"))
 
 
 def test_files_that_are_gone_or_damaged_are_made_again(cache):

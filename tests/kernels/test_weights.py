@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foveal.run.tables import axis_weights, linear_taps, pack_axis
+from foveal_kernels.compile import assembly
 from foveal_kernels.target import AVX2, GENERIC, VNNI
-from foveal_kernels.weights import DIGITS, digits_needed, group_bytes
+from foveal_kernels.weights import DIGITS, digits_needed, fixed_point, group_bytes
 
 lengths = st.integers(1, 3000)
 TORCHVISION = ["bilinear", "bicubic", "lanczos"]
@@ -103,3 +104,11 @@ def test_linear_taps_equal_the_twin(length, size):
     part = linear_taps(length, size, size // 3, size - size // 3)
     np.testing.assert_array_equal(part.first, first[size // 3 :])
     np.testing.assert_array_equal(part.weights[1, : size - size // 3], behind[size // 3 :])
+
+
+def test_assembly_is_that_of_a_kernel():
+    """A kernel that comes from the disk has no text of its own."""
+    fixed_point(np.ones((1, 1)), 3, np.empty((1, 1), np.int32))
+    text = assembly(fixed_point, fixed_point.signatures[0])
+    assert "fixed_point" in text
+    assert text.count("\n\t") > 20

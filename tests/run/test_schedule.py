@@ -1,16 +1,28 @@
-"""The pool: order of results and errors, limits, forks, many callers."""
+"""The pool: order of results and errors, limits, many callers."""
 
+import contextlib
 import os
 import signal
+import tempfile
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import foveal
 from foveal.errors import OptionError
-from foveal.run import schedule
-from foveal.run.schedule import MIN_BAND_ELEMENTS, available_threads, bands, run_all, thread_count
+from foveal.media.arrays import array_pixels
+from foveal.run import cpus, execute, profile, schedule
+from foveal.run.execute import run_batch
+from foveal.run.profile import DEFAULT, Profile
+from foveal.run.schedule import available_threads, bands, run_all, thread_count, worthwhile
+
+
+@pytest.fixture(autouse=True)
+def eight_threads(monkeypatch):
+    """Whatever the machine has and its other processes take."""
+    monkeypatch.setenv("FOVEAL_THREADS", "8")
 
 
 def test_results_keep_the_order_of_the_tasks():
@@ -107,7 +119,47 @@ def test_bands_cover_every_row_once():
         found = bands(rows, elements, threads)
         assert [row for start, stop in found for row in range(start, stop)] == list(range(rows))
         assert len(found) <= threads
-    assert bands(100, MIN_BAND_ELEMENTS * 2 - 1, 8) == [(0, 100)]
+    assert bands(100, DEFAULT.band_elements * 2 - 1, 8) == [(0, 100)]
+
+
+def test_small_images_stay_on_the_callers_thread():
+    assert [worthwhile(DEFAULT.image_elements * i + 1, 3) for i in (0, 1, 2, 9)] == [1, 1, 2, 3]
+    assert threads_that_decode([(56, 56)] * 3) == {threading.current_thread().name}
+    assert len(threads_that_decode([(600, 600)] * 3)) > 1
+
+
+def threads_that_decode(sizes):
+    """Return the names of the threads on which images are decoded, which takes a while."""
+    names = set()
+
+    def load(array):
+        pause()
+        names.add(threading.current_thread().name)
+        return array_pixels(array)
+
+    pre = foveal.Preprocessor.from_spec("qwen2_vl")
+    arrays = [np.zeros((*size, 3), np.uint8) for size in sizes]
+    batch = pre.plan(arrays)
+    run_batch(batch, pre.normalization, [partial(load, array) for array in arrays], "uint8", threads=2)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("sizes", "in_turn"),
+    [
+        ([(900, 900)], False),
+        ([(900, 900)] * 2, True),
+        ([(900, 900)] * 3, True),
+        ([(900, 900), (60, 60)], False),
+        ([(900, 900), *[(60, 60)] * 9], True),
+    ],
+)
+def test_few_images_of_different_size_are_divided_into_bands(monkeypatch, sizes, in_turn):
+    """Only then is every image decoded before the first one is written."""
+    calls = []
+    monkeypatch.setattr(execute, "run_all", lambda tasks, count: calls.append(count) or run_all(tasks, count))
+    threads_that_decode(sizes)
+    assert len(calls) == (1 if in_turn else 2)
 
 
 def test_threads_of_a_call(monkeypatch):
@@ -126,9 +178,28 @@ def test_a_wrong_environment_is_named(monkeypatch, text):
         available_threads()
 
 
+def test_cpus_openmp_and_the_profile_count(monkeypatch):
+    monkeypatch.delenv("FOVEAL_THREADS")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(schedule, "cpu_count", lambda: 6)
+    with profile.using(DEFAULT):
+        assert available_threads() == 6
+        for text, count in (("4", 4), ("3,2", 3), ("9", 6), ("0", 6), ("many", 6), ("", 6)):
+            monkeypatch.setenv("OMP_NUM_THREADS", text)
+            assert available_threads() == count
+    with profile.using(Profile(threads=2)):
+        assert available_threads() == 2
+        monkeypatch.setenv("FOVEAL_THREADS", "5")
+        assert available_threads() == 5
+
+
 def test_the_affinity_counts(monkeypatch):
-    monkeypatch.delenv("FOVEAL_THREADS", raising=False)
-    assert available_threads() == len(os.sched_getaffinity(0))
+    for name in ("FOVEAL_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cpus, "cpu_quota", lambda: None)
+    monkeypatch.setattr(cpus, "_counted", (-cpus.KEPT_SECONDS, 0))
+    with profile.using(DEFAULT):
+        assert available_threads() == len(os.sched_getaffinity(0))
 
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (700, 900, 3), dtype=np.uint8)
@@ -160,12 +231,101 @@ def test_many_threads_call_at_once():
     assert not wrong
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_a_pool_of_its_own():
-    pre = foveal.Preprocessor.from_spec("llava1_5")
-    want = pre([IMAGE] * 3, threads=2)["pixel_values"].tobytes()
-    child = os.fork()
-    if child == 0:
-        same = pre([IMAGE] * 3, threads=2)["pixel_values"].tobytes() == want
-        os._exit(0 if same else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def most_at_once(work, callers, tasks=24, threads=8):
+    """Return how many tasks ran at once, each caller having some on a thread of its own."""
+    together, most, lock = [0], [0], threading.Lock()
+
+    def task():
+        with lock:
+            together[0] += 1
+            most[0] = max(most[0], together[0])
+        work()
+        with lock:
+            together[0] -= 1
+
+    started = [threading.Thread(target=run_all, args=([task] * tasks, threads)) for _ in range(callers)]
+    for caller in started:
+        caller.start()
+    for caller in started:
+        caller.join(60)
+    assert not any(caller.is_alive() for caller in started)
+    return most[0]
+
+
+def pause():
+    threading.Event().wait(0.002)
+
+
+def test_callers_share_the_helpers():
+    """When a caller comes, helpers of others may be in the middle of a task."""
+    assert 2 < most_at_once(pause, callers=1) <= 8
+    assert most_at_once(pause, callers=16) <= 16 + 7
+
+
+def test_a_long_call_gives_its_helpers_up_to_other_callers():
+    """At the moment that a caller comes there is one thread too many; after each helper's next task there is not."""
+    counts, lock, working = [], threading.Lock(), [0]
+
+    def task():
+        with lock:
+            working[0] += 1
+        pause()
+        with lock:
+            counts.append(working[0])
+            working[0] -= 1
+
+    long = threading.Thread(target=run_all, args=([task] * 400, 8))
+    long.start()
+    while len(counts) < 20:
+        pause()
+    others = [threading.Thread(target=run_all, args=([task] * 30, 1)) for _ in range(6)]
+    for other in others:
+        other.start()
+    while len(counts) < 80:
+        pause()
+    settled = counts[60:80]
+    for thread in (long, *others):
+        thread.join(60)
+    assert len(counts) == 400 + 6 * 30
+    assert max(settled) <= 9
+
+
+def test_a_call_from_a_task_works_alone():
+    names = []
+
+    def inner():
+        names.append(threading.current_thread().name)
+        pause()
+
+    def task():
+        before = len(names)
+        run_all([inner] * 4, 8)
+        assert before + 4 <= len(names)
+        return threading.current_thread().name
+
+    used = set(run_all([task] * 12, 4))
+    assert set(names) == used
+    assert len(used) <= 4
+
+
+def test_a_processes_seats_are_all_given_back():
+    def fail():
+        raise ValueError("no")
+
+    for tasks in ([pause] * 9, [pause, fail] * 4, [lambda: run_all([pause] * 3, 3)] * 5):
+        with contextlib.suppress(ValueError):
+            run_all(tasks, 8)
+    assert not schedule._seats._numbers
+    assert not schedule._seats._standing
+
+
+def test_without_a_free_cpu_there_is_no_helper(monkeypatch, tmp_path):
+    """Another process of this user has them: FOVEAL_THREADS says nothing of those, and is not set here."""
+    monkeypatch.delenv("FOVEAL_THREADS")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(schedule, "_seats", schedule.Seats())
+    other = schedule.Seats()
+    taken = other.take(1024, 1024, True)
+    used = run_all([lambda: (pause(), threading.current_thread().name)[1]] * 8, 4)
+    assert set(used) == {threading.current_thread().name}
+    other.leave(taken)

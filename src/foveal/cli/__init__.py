@@ -15,6 +15,7 @@ from foveal.cli.run import run
 from foveal.cli.schema import schema
 from foveal.cli.send import send
 from foveal.cli.show import show
+from foveal.cli.tune import tune
 from foveal.cli.verify import verify
 from foveal.cli.warmup import warmup
 from foveal.cli.worker import worker
@@ -53,7 +54,7 @@ def root(
 COMMANDS = (
     *(demo, models, inspect, plan, show, run),
     *(request, send, inspect_request, worker),
-    *(verify, warmup, doctor, schema),
+    *(verify, warmup, tune, doctor, schema),
 )
 
 for command in COMMANDS:

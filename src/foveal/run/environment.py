@@ -5,12 +5,17 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import msgspec
+
 from foveal.media.fast_jpeg import is_available
 from foveal.media.limits import Limits
 from foveal.media.urls import FetchSettings
+from foveal.run import profile
+from foveal.run.cpus import cpu_name, cpu_quota
 from foveal.run.execute import instruction_level
+from foveal.run.numba_threads import is_asked_for
 from foveal.run.schedule import available_threads
-from foveal_kernels import target
+from foveal_kernels import layer, target
 from foveal_kernels.compile import cache_directories
 
 __all__ = ["info"]
@@ -35,12 +40,14 @@ PACKAGES = (
 
 
 def info() -> dict[str, Any]:
-    """Return versions, instruction level, threads and the directory of compiled kernels.
+    """Return versions, instruction level, threads, this machine's profile and the directory of compiled kernels.
 
     Returns
     -------
     dict
-        ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cache_directory``;
+        ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cpu_quota`` of
+        the control groups, in CPUs; ``row_bands_on``, whose threads; ``numba_layers``, those that several threads may
+        enter; ``profile``, with ``file`` None where it is the default; ``cache_directory``;
         ``cache_writable``, whether new kernels can be kept there; ``cached_kernels``, the number of files in it;
         ``jpeg_decoder``; ``cpu``; ``settings``, those of `Limits` and `FetchSettings` that the environment changes;
         ``versions``, None for packages that are not installed.
@@ -53,15 +60,20 @@ def info() -> dict[str, Any]:
         If a variable of the settings has no value that they can have.
     """
     directory = cache_directories()[0]
+    tuned = profile.load()
     return {
         "level": instruction_level(),
         "levels": list(target.supported()),
         "threads": available_threads(),
+        "cpu_quota": cpu_quota(),
+        "row_bands_on": "Numba's threads" if is_asked_for() else "Foveal's threads",
+        "numba_layers": list(layer.layers()),
+        "profile": msgspec.to_builtins(profile.current()) | {"file": str(tuned[0]) if tuned else None},
         "cache_directory": str(directory),
         "cache_writable": os.access(directory, os.W_OK),
         "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
         "jpeg_decoder": "simplejpeg, as Pillow" if is_available() else "pillow",
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "settings": _changed(Limits.default(), Limits()) | _changed(FetchSettings.default(), FetchSettings()),
         "versions": {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES},
     }
@@ -78,12 +90,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()

@@ -20,8 +20,9 @@ from foveal.run.fixed_taps import run_fixed_taps
 from foveal.run.kept import kept
 from foveal.run.layout import layout_of
 from foveal.run.memory import or_release
+from foveal.run.numba_threads import chosen, run_bands
 from foveal.run.reading import source_of
-from foveal.run.schedule import bands, run_all, thread_count
+from foveal.run.schedule import bands, run_all, thread_count, worthwhile
 from foveal.run.tables import (
     arithmetic,
     axis_weights,
@@ -53,6 +54,8 @@ def instruction_level() -> str:
     except ValueError as error:
         raise TargetError(str(error)) from None
 
+
+Bands = Sequence[tuple[int, int]]
 
 BYTES = Normalization(rescale=False, factor=1.0, normalize=False, mean=(0.0,) * 3, std=(1.0,) * 3)
 """Of stages: nothing is computed."""
@@ -97,7 +100,8 @@ def run_batch(
     OutputError
         If ``out`` has a wrong shape, dtype or memory order.
     """
-    count = thread_count(threads)
+    work = [_work(plan) for plan in batch.plans]
+    count = worthwhile(sum(work), thread_count(threads))
     result = _allocated(batch.shape, dtype) if out is None else _checked(out, batch.shape, dtype)
     _zero_padding(batch, result)
     common = (result, out is not None, normalization, dtype, bound_stage())
@@ -106,15 +110,27 @@ def run_batch(
         _Image(position, plan, loader, offset, *common) if part is None else _Copy(part, offset, result, common[-1])
         for position, (plan, loader, offset, part) in enumerate(images)
     ]
-    if count == 1 or len(jobs) >= count:
+    if count == 1 or _in_turn(work, count):
         run_all([job.run for job in jobs], count)
         return result
     pictures = run_all([job.decode for job in jobs], count)
     for step in range(1 + max(len(plan.stages) for plan in batch.plans)):
-        run_all(
-            [task for job, known in zip(jobs, pictures, strict=True) for task in job.tasks(step, known, count)], count
-        )
+        tasks = [task for job, known in zip(jobs, pictures, strict=True) for task in job.tasks(step, known, count)]
+        run_all(tasks, 1 if chosen() else count)
     return result
+
+
+def _work(plan: Plan) -> int:
+    """Elements that are written, or pixels that are read: whichever are more."""
+    return max(sum(3 * view.canvas.height * view.canvas.width for view in plan.views), plan.height * plan.width)
+
+
+def _in_turn(work: Sequence[int], threads: int) -> bool:
+    """Whether threads take whole images one after the other, and not bands of all of them.
+
+    Bands need all images decoded at once. They are for few images, of which one is more than a thread's share.
+    """
+    return len(work) >= 2 * threads or (len(work) >= threads and threads * max(work) <= sum(work))
 
 
 def _zero_padding(batch: BatchPlan, out: npt.NDArray[Any]) -> None:
@@ -198,17 +214,22 @@ class _Image(NamedTuple):
         pixels = pictures[view.reads]
         work = max(3 * view.canvas.height * view.canvas.width, pixels.height * pixels.width)
         multiple = max(view.pack.block * view.pack.merge, 1)
-        edges = bands(view.canvas.height, work, threads, multiple)
-        return [partial(write, view, pixels, start, stop) for start, stop in edges]
+        rows = bands(view.canvas.height, work, threads, multiple)
+        composited_later = pixels.backdrop.after_resize and pixels.alpha is not None
+        if len(rows) > 1 and view.method != "fixed_taps" and not composited_later and chosen():
+            return [partial(write, view, pixels, 0, view.canvas.height, rows)]
+        return [partial(write, view, pixels, start, stop) for start, stop in rows]
 
-    def _write(self, view: View, pixels: Pixels, start: int, stop: int) -> None:
+    def _write(self, view: View, pixels: Pixels, start: int, stop: int, rows: Bands = ()) -> None:
         address = self.out.ctypes.data + self.offset * self.out.itemsize
         with self.measured("resize"):
-            run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop)
+            run_view(view, self.plan.reference, self.normalization, pixels, self.dtype, address, start, stop, rows=rows)
 
-    def _draw(self, picture: npt.NDArray[np.uint8], view: View, pixels: Pixels, start: int, stop: int) -> None:
+    def _draw(
+        self, picture: npt.NDArray[np.uint8], view: View, pixels: Pixels, start: int, stop: int, rows: Bands = ()
+    ) -> None:
         with self.measured("resize"):
-            run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop)
+            run_view(view, self.plan.reference, BYTES, pixels, "uint8", picture.ctypes.data, start, stop, rows=rows)
 
 
 class _Copy(NamedTuple):
@@ -402,8 +423,11 @@ def run_view(
     start: int = 0,
     stop: int | None = None,
     digits: int | None = None,
+    rows: Bands = (),
 ) -> None:
     """Write the canvas rows ``start .. stop`` of a view into memory at ``address``.
+
+    With ``rows``, bands that are these rows together, Numba's threads do it.
 
     Notes
     -----
@@ -414,9 +438,9 @@ def run_view(
         multiple = max(view.pack.block * view.pack.merge, 1)
         for first, end in pieces(start, stop, view.canvas.width, multiple):
             part, resized = composited(view, pixels, first, end, partial(_draw_bytes, reference))
-            _write_rows(part, reference, normalization, resized, dtype, address, first, end, digits)
+            _write_rows(part, reference, normalization, resized, dtype, address, ((first, end),), digits)
         return
-    _write_rows(view, reference, normalization, pixels, dtype, address, start, stop, digits)
+    _write_rows(view, reference, normalization, pixels, dtype, address, rows or ((start, stop),), digits)
 
 
 def _write_rows(
@@ -426,25 +450,24 @@ def _write_rows(
     pixels: Pixels,
     dtype: str,
     address: int,
-    start: int,
-    stop: int,
+    rows: Bands,
     digits: int | None,
 ) -> None:
     """Write canvas rows of a view whose pixels need nothing before the resize."""
     if view.method == "fixed_taps":
-        run_fixed_taps(view, reference, normalization, pixels, dtype, address, start, stop)
+        run_fixed_taps(view, reference, normalization, pixels, dtype, address, rows[0][0], rows[-1][1])
         return
     canvas, emitter, resize, _ = prepare(view, reference, normalization, dtype, digits)
     source, _edge = source_of(pixels, _read_part(view, resize), view.border)
     where = (canvas, emitter)
     if resize is None:
-        _place(source, where, address, start, stop)
+        _place(source, where, address, rows)
     elif isinstance(resize, Blend):
-        _linear(source, resize, where, address, start, stop)
+        _linear(source, resize, where, address, rows)
     elif view.vertical_first:
-        _vertical_first(source, resize, where, address, start, stop)
+        _vertical_first(source, resize, where, address, rows)
     else:
-        _horizontal_first(source, resize, where, address, start, stop)
+        _horizontal_first(source, resize, where, address, rows)
 
 
 def _draw_bytes(reference: str, view: View, pixels: Pixels, picture: npt.NDArray[np.uint8]) -> None:
@@ -467,34 +490,37 @@ def _canvas_numbers(where: tuple[Canvas, Emitter]) -> tuple[int, int]:
     return canvas.width, emitter.band
 
 
-def _place(source: Source, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
-    memory = Scratch(*scratch(kernels.place_scratch(source.width, *_canvas_numbers(where)), 0))
-    kernels.place(source, *where, memory, address, start, stop)
+def _place(source: Source, where: tuple[Canvas, Emitter], address: int, rows: Bands) -> None:
+    size = kernels.place_scratch(source.width, *_canvas_numbers(where))
+    _call(kernels.place, (source, *where), (size, 0), (address,), rows)
 
 
-def _linear(source: Source, resize: Blend, where: tuple[Canvas, Emitter], address: int, start: int, stop: int) -> None:
+def _linear(source: Source, resize: Blend, where: tuple[Canvas, Emitter], address: int, rows: Bands) -> None:
     across, down, _ = resize
     size = kernels.linear_scratch(source.width, len(across.first), *_canvas_numbers(where))
-    memory = Scratch(*scratch(size, 0))
-    kernels.resample_linear(source, across, down, *where, memory, address, start, stop)
+    _call(kernels.resample_linear, (source, across, down, *where), (size, 0), (address,), rows)
 
 
-def _horizontal_first(
-    source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
-) -> None:
+def _horizontal_first(source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, rows: Bands) -> None:
     dot, horizontal, vertical, *_ = passes
     window = kernels.window_groups(vertical.packed.shape[1], weight_bytes(*dot.values))
     size = kernels.horizontal_first_scratch(source.width, len(horizontal.groups), window, *_canvas_numbers(where))
-    memory = Scratch(*scratch(size, 2 * kernels.BLOCK))
-    kernels.resample_horizontal_first(dot, source, horizontal, vertical, *where, memory, address, start, stop)
+    inputs = (dot, source, horizontal, vertical, *where)
+    _call(kernels.resample_horizontal_first, inputs, (size, 2 * kernels.BLOCK), (address,), rows)
 
 
-def _vertical_first(
-    source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, start: int, stop: int
-) -> None:
+def _vertical_first(source: Source, passes: Passes, where: tuple[Canvas, Emitter], address: int, rows: Bands) -> None:
     dot, horizontal, vertical, _, span = passes
     readable = is_interleaved.py_func(source) and row_bytes.py_func(source) >= kernels.VECTOR
     staged = 0 if readable else span
     size = kernels.vertical_first_scratch(source.width, len(horizontal.groups), staged, *_canvas_numbers(where))
-    memory = Scratch(*scratch(size, 2 * kernels.BLOCK + len(source.rows)))
-    kernels.resample_vertical_first(dot, source, horizontal, vertical, *where, memory, staged, address, start, stop)
+    inputs, addresses = (dot, source, horizontal, vertical, *where), 2 * kernels.BLOCK + len(source.rows)
+    _call(kernels.resample_vertical_first, inputs, (size, addresses), (staged, address), rows)
+
+
+def _call(kernel: Any, inputs: tuple[Any, ...], needed: tuple[int, int], outputs: tuple[int, ...], rows: Bands) -> None:
+    """Call a kernel with scratch memory of so many bytes and row addresses, here or on Numba's threads."""
+    if len(rows) > 1:
+        run_bands(kernel.__name__, inputs, needed, outputs, rows)
+    else:
+        kernel(*inputs, Scratch(*scratch(*needed)), *outputs, *rows[0])

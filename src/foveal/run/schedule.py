@@ -1,7 +1,11 @@
 """Who runs where: a pool of threads of our own, running kernels that hold no GIL.
 
-Numba's ``parallel=True`` is not used: its workqueue layer aborts the process when two threads call at once, and its
-OpenMP layer kills a forked child.
+Many images are one task each, one large image is a task for each band of its rows, and what is small stays on the
+caller's thread. A call has helpers only where CPUs are free: threads of this process that compute, and those of other
+processes (`foveal.run.seats`), are counted. So callers on many threads, or in many processes, each work alone; a call
+from a task of another call does, too. A thread that waits for a seat does not exist, hence no deadlock.
+
+Numba's own threads are used only where ``FOVEAL_PARALLEL`` asks for them: see `foveal.run.numba_threads`.
 """
 
 import os
@@ -9,30 +13,51 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import TypeVar
+from operator import length_hint
+from typing import Generic, TypeVar
 
 from foveal.errors import OptionError
+from foveal.run import profile
+from foveal.run.cpus import cpu_count
+from foveal.run.seats import Seats
 
-__all__ = ["available_threads", "bands", "run_all", "thread_count"]
+__all__ = ["available_threads", "bands", "helping", "run_all", "thread_count", "worthwhile"]
 
-MIN_BAND_ELEMENTS = 1 << 18
-"""Elements of a band below which a second thread costs more than it brings."""
+MOST_THREADS = 1024
+NONE: list[int] = []
 
 Result = TypeVar("Result")
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
+_seats = Seats()
+_here = threading.local()
 
 
 def available_threads() -> int:
-    """Return how many threads this process uses: ``FOVEAL_THREADS``, else the CPUs it may run on."""
+    """Return how many threads this process uses at most.
+
+    ``FOVEAL_THREADS``; else the CPUs that the process may use (`foveal.run.cpus`), of which ``OMP_NUM_THREADS`` and the
+    profile of this machine may leave some free.
+    """
     text = os.environ.get("FOVEAL_THREADS", "").strip()
     if not text:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise OptionError(f"FOVEAL_THREADS is {text[:20]!r}: it must be a whole number from 1 to 1024")
+        return min(filter(None, (cpu_count(), _openmp_threads(), profile.current().threads)))
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_THREADS:
+        raise OptionError(f"FOVEAL_THREADS is {text[:20]!r}: it must be a whole number from 1 to {MOST_THREADS}")
     return int(text)
+
+
+def _openmp_threads() -> int | None:
+    """Return what ``OMP_NUM_THREADS`` says of the outermost level; like OpenMP, ignore what is no number."""
+    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(text) if text.isdecimal() and 1 <= int(text) <= MOST_THREADS else None
+
+
+def _shared() -> bool:
+    """Whether seats of other processes count: not where ``FOVEAL_THREADS`` says how many this one has."""
+    return not os.environ.get("FOVEAL_THREADS", "").strip()
 
 
 def thread_count(threads: int | None) -> int:
@@ -47,13 +72,20 @@ def thread_count(threads: int | None) -> int:
 def bands(rows: int, elements: int, threads: int, multiple: int = 1) -> list[tuple[int, int]]:
     """Split the rows of a canvas for several threads, at multiples; one band where the work is small."""
     blocks = -(-rows // multiple)
-    count = max(1, min(threads, elements // MIN_BAND_ELEMENTS, blocks))
+    count = max(1, min(threads, elements // profile.current().band_elements, blocks))
     edges = [min(blocks * i // count * multiple, rows) for i in range(count + 1)]
     return list(pairwise(edges))
 
 
+def worthwhile(elements: int, threads: int) -> int:
+    """Return how many threads whole images, of so many elements together, are worth."""
+    return max(1, min(threads, elements // profile.current().image_elements))
+
+
 def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]:
     """Run tasks on at most ``threads`` threads, the caller's being one of them.
+
+    Fewer where other calls, or other processes, have the CPUs; on the caller's alone where it already works on a task.
 
     Returns
     -------
@@ -67,79 +99,151 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
         begun has ended when this returns or raises, even if the wait is interrupted: tasks write into memory of the
         call.
     """
-    if threads == 1 or len(tasks) <= 1:
-        return [task() for task in tasks]
-    results: list[Result | None] = [None] * len(tasks)
-    errors: dict[int, BaseException] = {}
-    numbers = iter(range(len(tasks)))
-    helpers: list[Future[None]] = []
+    with _seated():
+        if threads == 1 or len(tasks) <= 1 or _is_inside():
+            return [task() for task in tasks]
+        return _Call(tasks, threads).run()
+
+
+@contextmanager
+def helping(threads: int) -> Iterator[int]:
+    """Take seats for threads that are not of this pool; yield how many there are with the caller's."""
+    with _seated():
+        helpers = [] if _is_inside() else _seats.take(threads - 1, available_threads(), _shared())
+        try:
+            yield 1 + len(helpers)
+        finally:
+            _seats.leave(helpers)
+
+
+def _is_inside() -> bool:
+    """Whether this thread works on one of several tasks of a call."""
+    return getattr(_here, "inside", False)
+
+
+@contextmanager
+def _seated() -> Iterator[None]:
+    """Take a seat for the caller, who works whether there is one or not; once a thread."""
+    if getattr(_here, "seated", False):
+        yield
+        return
+    limit, seat = available_threads(), NONE
     try:
-        _start(helpers, min(threads, len(tasks)) - 1, partial(_work, tasks, numbers, results, errors))
-        _work(tasks, numbers, results, errors)
+        _here.seated = True
+        seat = _seats.take_or_stand(limit, _shared())
+        yield
     finally:
-        _exhaust(numbers)
-        _finish(helpers)
-    if errors:
-        interrupts = (error for error in errors.values() if not isinstance(error, Exception))
-        raise next(interrupts, errors[min(errors)])
-    return results  # type: ignore[return-value]
+        _here.seated = False
+        _seats.leave(seat)
 
 
-def _start(helpers: list[Future[None]], count: int, work: Callable[[], None]) -> None:
-    """Ask the pool for helpers; where no thread can be had, as at the interpreter's end, the caller works alone."""
-    for _ in range(count):
+class _Call(Generic[Result]):
+    """The tasks of a call, and who works on them."""
+
+    def __init__(self, tasks: Sequence[Callable[[], Result]], threads: int) -> None:
+        self._tasks = tasks
+        self._numbers = iter(range(len(tasks)))
+        self._results: list[Result | None] = [None] * len(tasks)
+        self._errors: dict[int, BaseException] = {}
+        self._limit = available_threads()
+        self._most = min(threads, self._limit) - 1
+        self._helpers: dict[Future[None], int] = {}
+
+    def run(self) -> list[Result]:
+        """Work until no task is left, wait for the helpers, and return the results."""
+        _here.inside = True
         try:
-            helpers.append(_executor().submit(work))
-        except RuntimeError:
+            self._recruit()
+            for number in self._numbers:
+                self._do(number)
+                self._recruit()
+        finally:
+            _here.inside = False
+            self._exhaust()
+            self._finish()
+        if self._errors:
+            interrupts = (error for error in self._errors.values() if not isinstance(error, Exception))
+            raise next(interrupts, self._errors[min(self._errors)])
+        return self._results  # type: ignore[return-value]
+
+    def _recruit(self) -> None:
+        """Ask the pool for helpers, on seats that are free; where no thread can be had, the caller works alone.
+
+        No thread can be had at the interpreter's end.
+        """
+        helping = sum(not helper.done() for helper in self._helpers)
+        wanted = min(self._most - helping, length_hint(self._numbers) - 1)
+        if wanted <= 0:
             return
+        for seat in _seats.take(wanted, self._limit, _shared()):
+            try:
+                helper = _executor().submit(self._help, seat)
+            except RuntimeError:
+                _seats.leave([seat])
+                self._most = 0
+            else:
+                self._helpers[helper] = seat
 
-
-def _work(
-    tasks: Sequence[Callable[[], Result]],
-    numbers: Iterator[int],
-    results: list[Result | None],
-    errors: dict[int, BaseException],
-) -> None:
-    """Take the next task until none is left (advancing a range iterator is atomic under the GIL)."""
-    for number in numbers:
+    def _help(self, seat: int) -> None:
+        """Work on a thread of the pool, until another caller of this process has no seat."""
+        kept = True
+        _here.inside = _here.seated = True
         try:
-            results[number] = tasks[number]()
-        except BaseException as error:
-            errors[number] = error
-            _exhaust(numbers)
+            for number in self._numbers:
+                self._do(number)
+                if _seats.hand_over(seat):
+                    kept = False
+                    return
+        finally:
+            _here.inside = _here.seated = False
+            if kept:
+                _seats.leave([seat])
 
-
-def _exhaust(numbers: Iterator[int]) -> None:
-    """Take what is left, so that nothing more is begun."""
-    deque(numbers, maxlen=0)
-
-
-def _finish(helpers: Sequence[Future[None]]) -> None:
-    """Wait for the helpers that have started; those that have not would find nothing to do."""
-    started = [helper for helper in helpers if not helper.cancel()]
-    interrupt: BaseException | None = None
-    while True:
+    def _do(self, number: int) -> None:
+        """Do a task (advancing a range iterator, which two threads share, is atomic under the GIL)."""
         try:
-            wait(started)
-            break
+            self._results[number] = self._tasks[number]()
         except BaseException as error:
-            interrupt = interrupt or error
-    if interrupt:
-        raise interrupt
+            self._errors[number] = error
+            self._exhaust()
+
+    def _exhaust(self) -> None:
+        """Take what is left, so that nothing more is begun."""
+        deque(self._numbers, maxlen=0)
+
+    def _finish(self) -> None:
+        """Wait for the helpers that have started; those that have not would find nothing to do."""
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                wait([helper for helper in tuple(self._helpers) if not self._is_cancelled(helper)])
+                break
+            except BaseException as error:
+                interrupt = interrupt or error
+        if interrupt:
+            raise interrupt
+
+    def _is_cancelled(self, helper: Future[None]) -> bool:
+        if not helper.cancel():
+            return False
+        _seats.leave([self._helpers.pop(helper)])
+        return True
 
 
 def _executor() -> ThreadPoolExecutor:
+    """Return the pool; it makes a thread when none is idle, and seats bound how many work."""
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(max(available_threads() - 1, 1), thread_name_prefix="foveal")
+            _pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="foveal")
         return _pool
 
 
 def _forget_pool() -> None:
     """After a fork the child has no threads: start anew."""
-    global _lock, _pool
-    _lock, _pool = threading.Lock(), None
+    global _here, _lock, _pool
+    _here, _lock, _pool = threading.local(), threading.Lock(), None
+    _seats.forget()
 
 
 if hasattr(os, "register_at_fork"):
