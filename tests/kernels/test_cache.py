@@ -98,7 +98,7 @@ print(json.dumps([int(out[0]), len(compiled()), cache_directories()[0].name]))
 
 
 def test_a_caller_of_code_that_has_changed_is_compiled_again(tmp_path):
-    """Numba's own cache looks at the file of the caller alone; Python's, at a file's size and the second of its time."""
+    """Numba's own cache looks at the caller's file alone; Python's, at a file's size and the second of its time."""
     kernels = tmp_path / "foveal_kernels"
     shutil.copytree(Path(compile.__file__).parent, kernels, ignore=shutil.ignore_patterns("__pycache__"))
     (kernels / "caller.py").write_text(CALLER)
