@@ -122,6 +122,7 @@ class Preprocessor:
         given = (raw, checkpoint, self.spec.reference, tuple(overrides), self.policy, self.limits, call, fetch)
         self._definition = _Definition(*given)
         self._plan = lru_cache(maxsize=PLANS_KEPT)(partial(make_plan, self.spec))
+        self._batch_of_one = lru_cache(maxsize=PLANS_KEPT)(self._made_batch_of_one)
         self._with = lru_cache(maxsize=OVERRIDES_KEPT)(self._derived)
 
     @classmethod
@@ -515,6 +516,8 @@ class Preprocessor:
         """Return the plan of the images that are there; the first error where there is none."""
         if failed and not items:
             raise failed[min(failed)]
+        if len(items) == 1 and len(samples) == 1 and not failed:
+            return self._batch_of_one(items[0].plan.height, items[0].plan.width)
         starts = accumulate(map(len, samples), initial=0)
         counts = tuple(len(sample) for sample in samples)
         if failed:
@@ -523,6 +526,9 @@ class Preprocessor:
                 for start, count in zip(starts, counts, strict=False)
             )
         return make_batch_plan(self.spec, tuple(item.plan for item in items), counts, [item.index for item in items])
+
+    def _made_batch_of_one(self, height: int, width: int) -> BatchPlan:
+        return make_batch_plan(self.spec, [self._plan(height, width, "one_image")])
 
     def _changed(self, policy: DecodePolicy | str | None, overrides: Mapping[str, Any]) -> "Preprocessor":
         """Return a preprocessor with another policy and with fields of one call; itself where nothing changes."""

@@ -123,7 +123,9 @@ def test_bands_cover_every_row_once():
 
 
 def test_small_images_stay_on_the_callers_thread():
-    assert [worthwhile(DEFAULT.image_elements * i + 1, 3) for i in (0, 1, 2, 9)] == [1, 1, 2, 3]
+    assert [worthwhile([DEFAULT.image_elements] * count) for count in (2, 3, 9)] == [2, 3, 9]
+    assert [worthwhile([size, size]) for size in (1, DEFAULT.image_elements // 2, DEFAULT.image_elements)] == [1, 1, 2]
+    assert [worthwhile([DEFAULT.band_elements * count + 1]) for count in (0, 1, 2, 9)] == [1, 1, 2, 9]
     assert threads_that_decode([(56, 56)] * 3) == {threading.current_thread().name}
     assert len(threads_that_decode([(600, 600)] * 3)) > 1
 

@@ -101,7 +101,7 @@ def run_batch(
         If ``out`` has a wrong shape, dtype or memory order.
     """
     work = [_work(plan) for plan in batch.plans]
-    count = worthwhile(sum(work), thread_count(threads))
+    count, worth = thread_count(threads), worthwhile(work)
     result = _allocated(batch.shape, dtype) if out is None else _checked(out, batch.shape, dtype)
     _zero_padding(batch, result)
     common = (result, out is not None, normalization, dtype, bound_stage())
@@ -110,6 +110,11 @@ def run_batch(
         _Image(position, plan, loader, offset, *common) if part is None else _Copy(part, offset, result, common[-1])
         for position, (plan, loader, offset, part) in enumerate(images)
     ]
+    if worth == 1:
+        for job in jobs:
+            job.run()
+        return result
+    count = min(count, worth)
     if count == 1 or _in_turn(work, count):
         run_all([job.run for job in jobs], count)
         return result

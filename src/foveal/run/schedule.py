@@ -71,15 +71,23 @@ def thread_count(threads: int | None) -> int:
 
 def bands(rows: int, elements: int, threads: int, multiple: int = 1) -> list[tuple[int, int]]:
     """Split the rows of a canvas for several threads, at multiples; one band where the work is small."""
+    if threads == 1:
+        return [(0, rows)]
     blocks = -(-rows // multiple)
     count = max(1, min(threads, elements // profile.current().band_elements, blocks))
     edges = [min(blocks * i // count * multiple, rows) for i in range(count + 1)]
     return list(pairwise(edges))
 
 
-def worthwhile(elements: int, threads: int) -> int:
-    """Return how many threads whole images, of so many elements together, are worth."""
-    return max(1, min(threads, elements // profile.current().image_elements))
+def worthwhile(elements: Sequence[int]) -> int:
+    """Return how many threads images are worth, of so many elements each.
+
+    Threads take whole images, or bands of one. What is worth one thread is over before another call could look for a
+    CPU, so it needs no seat: to take one and to leave it takes 10 µs.
+    """
+    known = profile.current()
+    least = known.band_elements if len(elements) == 1 else known.image_elements
+    return max(1, sum(elements) // least)
 
 
 def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]:
