@@ -113,6 +113,19 @@ def store(typing, address, value):
     return types.void(types.intp, value), generate
 
 
+@intrinsic
+def prefetch(typing, address):
+    """Ask for the cache line at ``address``, which need not be in a program's memory, to be brought into the L2."""
+
+    def generate(context, builder, signature, args):
+        read, level, data = I32(0), I32(2), I32(1)
+        pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        _call(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer, read, level, data])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
 def _scalar(bits, number):
     kind = ir.IntType(bits)
 
