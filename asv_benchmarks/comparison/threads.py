@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from time import perf_counter, process_time
 
 import numpy as np
 from benchmarks.common import parse, photo, touched
@@ -63,8 +64,16 @@ def _scaling(what, calls, must, options):
     lines = []
     for count in list(calls)[1:]:
         line = Line("threads", f"{what}, {count} threads", times[count], "1 thread", times[1], must.get(count))
-        lines.append(replace(line, differing=wrong[count]))
+        lines.append(replace(line, differing=wrong[count], note=f"had {_cpus_of(calls[count]):.1f} CPUs"))
     return lines
+
+
+def _cpus_of(call):
+    """Return how many CPUs a call has in fact: fewer than threads where other processes compute."""
+    wall, cpu = perf_counter(), process_time()
+    for _ in range(10):
+        call()
+    return (process_time() - cpu) / (perf_counter() - wall)
 
 
 def _share_of_memory(name, counts, options):
