@@ -2,36 +2,51 @@
 
     python asv_benchmarks/ratios.py [--parts NAME ...] [--families NAME ...] [--sizes WxH ...] [--quick] [--json FILE]
 
-One thread on one CPU. Every buffer of Foveal's is 64-byte aligned, reused, and its variant's own: a kernel that writes
-what the previous one wrote looks 10 to 20 % faster than it is. Whatever has a peer is compared with it bit for bit
-before it is timed. Peers that are not installed are listed as such. The exit code is 1 if anything differs from its
-peer or is slower than it must be.
+One thread on one CPU, but for the part threads. Every buffer of Foveal's is 64-byte aligned, reused, and its variant's
+own: a kernel that writes what the previous one wrote looks 10 to 20 % faster than it is. Whatever has a peer is
+compared with it bit for bit before it is timed. Peers that are not installed are listed as such. The exit code is 1 if
+anything differs from its peer or is slower than it must be.
 """
 
 import argparse
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
 from dataclasses import replace
-from functools import partial
+from datetime import date
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
+from benchmarks import common
 from benchmarks.bench_import import FIRST_CALL
-from benchmarks.common import SIZES, parse, photo, touched
+from benchmarks.common import MODELS, SIZES, parse, touched
+from comparison.files import files
 from comparison.measure import Options, Times, child, cpu_seconds, in_turns
-from comparison.peers import FAMILIES, differing, peer, peer_of_spec
-from comparison.report import Line, l2_bytes, machine, show
+from comparison.peers import CLASSES, classes_of, differing, peer_of_spec, with_classes
+from comparison.report import Line, l2_bytes, machine, show, show_ratios
+from comparison.threads import threads
 from PIL import Image
 
 RESIZES = [("4000x3000", "1024x768"), ("1920x1080", "1280x704"), ("640x480", "336x336")]
 RESIZE_MUST = {"vnni": 10.0, "avx2": 5.0, "generic": 2.5}
 RESIZE_AIM = {"vnni": 14, "avx2": 8, "generic": 5}
-EVERY_SIZES = ["1024x768", "1920x1080"]
+MUST = {
+    "qwen2_vl": (5, 3.2, 3, 7.5, 12),
+    "qwen2_5_vl": (5, 3.2, 3, 7.5, 12),
+    "qwen3_vl": (4.6, 3.9, 3.5, 7.3, 12),
+    "llava1_5": (11, 12, 12, 15, 24),
+    "llama4": (5, 4.7, 4.7, 5.2, 13),
+}
+"""Beside the torchvision class, at each of ``SIZES``."""
+MUST_OF_OTHERS = (3, 3, 3, 3, 4)
+MUST_PIL = {"qwen2_vl": 7.5, "qwen2_5_vl": 7.5, "qwen3_vl": 10, "llava1_5": 20}
+MUST_PIL_OF_OTHERS = 5
 REQUEST_DTYPES = ["float32", "bfloat16", "uint8"]
 DTYPE_MUST = {"bfloat16": 1.2, "uint8": 1.3}
 MB = 1 << 20
@@ -45,6 +60,7 @@ assert not {"numba", "torch"} & set(sys.modules), "import foveal must not import
 """
 TIMED_FIRST_CALL = f"from time import perf_counter\nstart = perf_counter()\n{FIRST_CALL}\nprint(perf_counter() - start)"
 WARMUP = "from foveal.cli import main; main()"
+photo = cache(common.photo)
 
 
 def resize_here(options: Options) -> list[Line]:
@@ -71,7 +87,7 @@ def families_here(options: Options) -> list[Line]:
     import foveal.run
 
     lines, level = [], foveal.run.info()["level"]
-    for name in options.families:
+    for name in options.families or MODELS:
         preprocess = foveal.Preprocessor.from_spec(name, reference="torchvision")
         for size in options.sizes:
             image = photo(*parse(size))
@@ -84,7 +100,7 @@ def families_here(options: Options) -> list[Line]:
 def _at_level(level: str, options: Options) -> list[Line]:
     command = [sys.executable, __file__, "--parts", "resize_here", "families_here", "--json", "-"]
     command += ["--budget", str(options.budget), "--rounds", str(options.rounds)]
-    command += ["--families", *options.families, "--sizes", *options.sizes]
+    command += ["--families", *(options.families or MODELS), "--sizes", *options.sizes]
     environment = os.environ | {"FOVEAL_TARGET": level}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if not done.stdout:
@@ -107,75 +123,80 @@ def levels(options: Options) -> list[Line]:
 
 
 def families(options: Options) -> list[Line]:
-    """Time decoded image to ``pixel_values`` against both classes of transformers, other dtypes and fresh buffers."""
-    lines = [line for name in options.families for size in options.sizes for line in _cell(name, size, options)]
-    order = ("torchvision class", "PIL class", "dtypes and buffers")
-    return sorted(lines, key=lambda line: order.index(line.part))
+    """Time decoded image to the primary tensor, each family and size, against each class that transformers has."""
+    cells = [(name, size) for name in with_classes(options.families or _names()) for size in options.sizes]
+    lines = [line for name, size in cells for line in _cell(name, size, options)]
+    return sorted(lines, key=lambda line: list(CLASSES).index(line.part))
 
 
 def _cell(name: str, size: str, options: Options) -> list[Line]:
-    import foveal
-
-    family, image = FAMILIES[name], photo(*parse(size))
-    preprocess = foveal.Preprocessor.from_spec(name, reference="torchvision")
-    first = preprocess(image, threads=1)["pixel_values"]
-    dtype, note = str(first.dtype), f"{first.nbytes / MB:.1f} MiB out"
-    calls = {"fresh": partial(preprocess, image, threads=1)}
-    for other in {dtype: 1} | (DTYPE_MUST if dtype == "float32" else {}):
-        out = touched(first.shape, foveal.types.DTYPES[other])
-        calls[other] = partial(preprocess, image, dtype=other, out=out, threads=1)
-    ours, wrong = {"torchvision class": dtype}, {}
-    if family.must_pil:
-        as_pillow = foveal.Preprocessor.from_spec(name, reference="pillow")
-        calls["pillow"] = partial(as_pillow, image, out=touched(first.shape, first.dtype), threads=1)
-        ours["PIL class"] = "pillow"
-    for against, mine in ours.items():
-        if theirs := peer(family, pil=against == "PIL class"):
-            calls[against] = partial(theirs, image)
-            wrong[against] = differing(calls[mine]()["pixel_values"], theirs(image))
-    if "bfloat16" in calls and "torchvision class" in calls:
-        wrong["bfloat16"] = differing(calls["bfloat16"]()["pixel_values"], calls["torchvision class"]().bfloat16())
-    if "uint8" in calls and (theirs := peer(family, do_rescale=False, do_normalize=False)):
-        wrong["uint8"] = differing(calls["uint8"]()["pixel_values"], theirs(image))
-
-    times = in_turns(calls, options)
-    must = {"torchvision class": family.must[size], "PIL class": family.must_pil}
-    what = f"{name} {size}, {dtype}"
-    lines = [
-        Line(against, what, times[mine], against, times.get(against), must[against], wrong.get(against), note)
-        for against, mine in ours.items()
-    ]
-    part, large = "dtypes and buffers", first.nbytes > l2_bytes()
-    for other in DTYPE_MUST if dtype == "float32" else ():
-        gain, mine = DTYPE_MUST[other] if large else 0.95, times[other]
-        lines.append(Line(part, f"{name} {size}, {other}", mine, dtype, times[dtype], gain, wrong.get(other), note))
-    gain = 0.7 if first.nbytes <= 32 * MB else None
-    lines.append(Line(part, f"{what}, fresh", times["fresh"], "reused", times[dtype], gain, note=note))
+    image, kinds = photo(*parse(size)), classes_of(name)
+    ours = {kind: _reused(name, image, CLASSES[kind]) for kind in kinds}
+    theirs = {kind: partial(call, image) for kind in kinds if (call := peer_of_spec(name, kind))}
+    wrong = {kind: differing(ours[kind](), call()) for kind, call in theirs.items()}
+    times = in_turns(theirs | {("Foveal", kind): call for kind, call in ours.items()}, options)
+    lines = []
+    for kind in kinds:
+        line = Line(kind, f"{name} {size}", times["Foveal", kind], kind, times.get(kind), _must(name, size, kind))
+        lines.append(replace(line, differing=wrong.get(kind), note=_about(ours[kind]())))
     return lines
 
 
-def every_family(options: Options) -> list[Line]:
-    """Time a call of every spec that has a torchvision class in transformers, reused and fresh buffers."""
+def _must(name: str, size: str, kind: str) -> float:
+    if kind == "PIL class":
+        return MUST_PIL.get(name, MUST_PIL_OF_OTHERS)
+    return MUST.get(name, MUST_OF_OTHERS)[SIZES.index(size)]
+
+
+def _reused(name: str, image: Image.Image, reference: str, dtype: str | None = None):
+    """Return a call that writes its primary tensor into a buffer of its own."""
     import foveal
-    from foveal.spec import names
 
-    return [line for name in names() for size in EVERY_SIZES for line in _call_of(foveal, name, size, options)]
-
-
-def _call_of(foveal, name: str, size: str, options: Options) -> list[Line]:
-    theirs, image = peer_of_spec(name), photo(*parse(size))
-    if theirs is None:
-        return []
-    preprocess = foveal.Preprocessor.from_spec(name, reference="torchvision")
+    preprocess = foveal.Preprocessor.from_spec(name, reference=reference)
     primary = preprocess.spec.primary.name
-    first = preprocess(image, threads=1)[primary]
-    reused = partial(preprocess, image, out=touched(first.shape, first.dtype), threads=1)
-    wrong = differing(reused()[primary], theirs(image))
-    calls = {"reused": reused, "fresh": partial(preprocess, image, threads=1), "theirs": partial(theirs, image)}
-    times = in_turns(calls, options)
-    what, note = f"{name} {size}, {first.dtype}", f"{first.nbytes / MB:.1f} MiB out"
-    line = Line("every family", what, times["reused"], "torchvision class", times["theirs"], None, wrong, note)
-    return [line, replace(line, what=f"{what}, fresh", ours=times["fresh"])]
+    first = preprocess(image, dtype=dtype, threads=1)[primary]
+    out = touched(first.shape, first.dtype)
+    return lambda: preprocess(image, dtype=dtype, out=out, threads=1)[primary]
+
+
+def _about(tensor: np.ndarray) -> str:
+    return f"{tensor.dtype}, {tensor.nbytes / MB:.1f} MiB out"
+
+
+def dtypes(options: Options) -> list[Line]:
+    """Time other dtypes and fresh buffers, each family and size, against the family's own dtype in a reused buffer."""
+    cells = [(name, size) for name in with_classes(options.families or MODELS) for size in options.sizes]
+    return [line for name, size in cells for line in _dtypes(name, size, options)]
+
+
+def _dtypes(name: str, size: str, options: Options) -> list[Line]:
+    import foveal
+
+    image, reference = photo(*parse(size)), CLASSES[classes_of(name)[0]]
+    reused = _reused(name, image, reference)
+    fresh = partial(foveal.Preprocessor.from_spec(name, reference=reference), image, threads=1)
+    tensor, own = reused(), str(reused().dtype)
+    gains = {"fresh": 0.7 if tensor.nbytes <= 32 * MB else None}
+    calls, wrong = {own: reused, "fresh": fresh}, {}
+    if own == "float32":
+        gains |= DTYPE_MUST if tensor.nbytes > l2_bytes() else dict.fromkeys(DTYPE_MUST, 0.95)
+        calls |= {dtype: _reused(name, image, reference, dtype) for dtype in DTYPE_MUST}
+        wrong = {dtype: differing(calls[dtype](), theirs) for dtype, theirs in _in_dtypes(name, image).items()}
+    times, note = in_turns(calls, options), _about(tensor)
+    lines = []
+    for kind, must in gains.items():
+        line = Line("dtypes and buffers", f"{name} {size}, {kind}", times[kind], f"{own}, reused", times[own], must)
+        lines.append(replace(line, differing=wrong.get(kind), note=note))
+    return lines
+
+
+def _in_dtypes(name: str, image: Image.Image) -> dict[str, object]:
+    """Return what the torchvision class makes of an image in each of the other dtypes."""
+    normalized = peer_of_spec(name, "torchvision class")
+    if normalized is None:
+        return {}
+    as_bytes = peer_of_spec(name, "torchvision class", do_rescale=False, do_normalize=False)
+    return {"bfloat16": normalized(image).bfloat16(), "uint8": as_bytes(image)}
 
 
 def emit(options: Options) -> list[Line]:
@@ -188,7 +209,7 @@ def emit(options: Options) -> list[Line]:
     array = np.asarray(image)
     out, out_of_image = (touched((1, 3, 960, 1280), np.float32) for _ in range(2))
     source, copy = (touched(((array.nbytes + out.nbytes) // 2,), np.uint8) for _ in range(2))
-    theirs = peer(FAMILIES["llava1_5"], **unchanged)
+    theirs = peer_of_spec("llava1_5", "torchvision class", **unchanged)
     made = preprocess(array, out=out, threads=1)["pixel_values"]
     calls = {
         "array": partial(preprocess, array, out=out, threads=1),
@@ -214,7 +235,7 @@ def plan(options: Options) -> list[Line]:
 
     lines, sides = [], range(201, 2201)
     widths = random.Random(0).sample(sides, len(sides))
-    for name in options.families:
+    for name in options.families or MODELS:
         make = foveal.Preprocessor.from_spec(name).plan
         make(1080, 1920)
         new = [timed(partial(make, height, width), 1) for height, width in zip(sides, widths, strict=True)]
@@ -230,7 +251,7 @@ def start(options: Options) -> list[Line]:
     child(IMPORT)
     imports = [float(child(IMPORT)) for _ in repeats]
     lines = [Line("start", "import foveal", Times.of(imports), must=0.25, note="without numba")]
-    for name in options.families:
+    for name in options.families or MODELS:
         child(TIMED_FIRST_CALL, name)
         calls = [float(child(TIMED_FIRST_CALL, name)) for _ in repeats]
         lines.append(Line("start", f"{name}: import, spec, first call", Times.of(calls), must=1.0))
@@ -241,7 +262,7 @@ def warmup(options: Options) -> list[Line]:
     """CPU seconds of ``foveal warmup`` with an empty cache, the whole process."""
     lines = []
     child(IMPORT)
-    for argument, must in [(name, 12.0) for name in options.families] + [("--all", 45.0)]:
+    for argument, must in [(name, 12.0) for name in options.families or MODELS] + [("--all", 45.0)]:
         with tempfile.TemporaryDirectory() as cache:
             used = cpu_seconds(partial(child, WARMUP, "warmup", argument, FOVEAL_CACHE_DIR=cache))
         lines.append(Line("warmup", f"foveal warmup {argument}", Times.of([used]), must=must, note="CPU, cold cache"))
@@ -274,9 +295,9 @@ def _requests(allocator: str, options: Options) -> list[Line]:
     calls = {dtype: partial(ours, dtype) for dtype in ("float32", "bfloat16")} | {
         "uint8": partial(ours, "float32", True)
     }
-    theirs = {"PIL class + protobuf": True, "torchvision class + protobuf": False}
-    for against, pil in theirs.items():
-        if call := usual_request(FAMILIES["qwen2_5_vl"], pil, "float32"):
+    theirs = {f"{kind} + protobuf": kind for kind in ("PIL class", "torchvision class")}
+    for against, kind in theirs.items():
+        if call := usual_request("qwen2_5_vl", kind, "float32"):
             calls[against] = partial(call, image, ids)
     times = in_turns(calls, options)
     lines = []
@@ -307,15 +328,21 @@ def _trtllm(options: Options) -> Line:
     return Line("requests", "trtllm, file to request", Times.of(times[1:]), must=3e-3, note=note)
 
 
-ALL_PARTS = (levels, families, every_family, emit, plan, start, warmup, requests, resize_here, families_here)
-PARTS = {part.__name__: part for part in ALL_PARTS}
-USUAL_PARTS = ["levels", "families", "every_family", "emit", "plan", "start", "warmup", "requests"]
+USUAL_PARTS = (levels, families, dtypes, files, threads, emit, plan, start, warmup, requests)
+PARTS = {part.__name__: part for part in (*USUAL_PARTS, resize_here, families_here)}
+
+
+def _names() -> list[str]:
+    from foveal.spec import names
+
+    return names()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=USUAL_PARTS)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    usual = [part.__name__ for part in USUAL_PARTS]
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=usual, metavar="NAME", help=" ".join(usual))
+    parser.add_argument("--families", nargs="+", choices=_names(), default=[], metavar="NAME", help="for every part")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=SIZES, metavar="WxH")
     parser.add_argument("--budget", type=float, default=0.6, help="seconds for each variant of a comparison")
     parser.add_argument("--rounds", type=int, default=5, help="fewest rounds of a comparison")
@@ -325,12 +352,15 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.budget, arguments.rounds = 0.1, 2
-    options = Options(arguments.families, arguments.sizes, arguments.budget, arguments.rounds)
+    cpus = os.sched_getaffinity(0)
+    options = Options(arguments.families, arguments.sizes, arguments.budget, arguments.rounds, cpus)
 
-    cpu = max(os.sched_getaffinity(0))
+    cpu = max(cpus)
     os.sched_setaffinity(0, {cpu})
     os.environ |= {"OMP_NUM_THREADS": "1", "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_OFFLINE": "1"}
-    tables, about, lines = arguments.json != "-", machine(cpu), []
+    command = f"python asv_benchmarks/ratios.py {shlex.join(sys.argv[1:])}".rstrip()
+    about = {"command": command, "date": date.today().isoformat(), "CPUs": len(cpus)} | machine(cpu)
+    tables, lines = arguments.json != "-", []
     if tables:
         for name, value in about.items():
             print(f"- {name}: {value}")
@@ -339,8 +369,10 @@ def main() -> int:
         lines += found
         if tables:
             show(found)
+            show_ratios([line for line in found if line.part in CLASSES])
             sys.stdout.flush()
-    written = json.dumps({"machine": about, "lines": [line.to_json() for line in lines]}, indent=1)
+    rows = ",\n".join(json.dumps(line.to_json()) for line in lines)
+    written = f'{{"machine": {json.dumps(about, indent=1)},\n"lines": [\n{rows}\n]}}\n'
     if arguments.json:
         sys.stdout.write(written) if arguments.json == "-" else Path(arguments.json).write_text(written)
     failed = [line for line in lines if line.passed is False]

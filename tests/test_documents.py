@@ -72,6 +72,12 @@ def test_generated_tables_are_up_to_date():
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, [], "")
 
 
+def test_every_speed_in_the_readme_is_a_measured_one():
+    written = re.sub(r"<!-- generated: speed -->.*?<!-- end -->", "", README, flags=re.DOTALL)
+    figures = r"\b\d[\d.,]*( |-)?(ms|µs|s|seconds|minutes|times|x|%|[GM]B/s)(?![\w])|\b(twice|thrice|times) as fast"
+    assert [found[0] for found in re.finditer(figures, written)] == []
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     text = path.read_text()

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
 
@@ -27,12 +27,17 @@ class Times:
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure; ``budget`` is in seconds for each variant of a comparison, ``rounds`` the fewest rounds."""
+    """What to measure.
+
+    ``families`` is empty where each part has its own, ``budget`` is in seconds for each variant of a comparison,
+    ``rounds`` the fewest rounds, ``cpus`` those that this process was started with.
+    """
 
     families: list[str]
     sizes: list[str]
     budget: float
     rounds: int
+    cpus: set[int] = field(default_factory=set)
 
 
 def in_turns(variants: dict[str, Callable[[], object]], options: Options) -> dict[str, Times]:

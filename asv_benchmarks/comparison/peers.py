@@ -1,11 +1,10 @@
-"""Transformers' image processors of the five families, built from explicit arguments, and comparison bit for bit."""
+"""Transformers' image processors, by a spec or from explicit arguments, and comparison bit for bit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from benchmarks.common import SIZES
 from PIL import Image
 
 CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
@@ -24,35 +23,29 @@ LLAMA4 |= {"max_patches": 16, "resize_to_max_canvas": False}
 
 @dataclass(frozen=True)
 class Family:
-    """A model: its class in transformers, that class's arguments, and the ratios that are required of Foveal."""
+    """A model's class in transformers, and that class's arguments; nothing of it is asked of Foveal."""
 
     peer: str
     arguments: dict
-    must: dict[str, float]
-    must_pil: float | None
-
-    @classmethod
-    def of(cls, peer, arguments, must, must_pil):
-        return cls(peer, arguments, dict(zip(SIZES, must, strict=True)), must_pil)
 
 
 FAMILIES = {
-    "qwen2_vl": Family.of("Qwen2VLImageProcessor", QWEN2, (5, 3.2, 3, 7.5, 12), 7.5),
-    "qwen2_5_vl": Family.of("Qwen2VLImageProcessor", QWEN2, (5, 3.2, 3, 7.5, 12), 7.5),
-    "qwen3_vl": Family.of("Qwen2VLImageProcessor", QWEN3, (4.6, 3.9, 3.5, 7.3, 12), 10),
-    "llava1_5": Family.of("CLIPImageProcessor", LLAVA, (11, 12, 12, 15, 24), 20),
-    "llama4": Family.of("Llama4ImageProcessor", LLAMA4, (5, 4.7, 4.7, 5.2, 13), None),
+    "qwen2_vl": Family("Qwen2VLImageProcessor", QWEN2),
+    "qwen2_5_vl": Family("Qwen2VLImageProcessor", QWEN2),
+    "qwen3_vl": Family("Qwen2VLImageProcessor", QWEN3),
+    "llava1_5": Family("CLIPImageProcessor", LLAVA),
+    "llama4": Family("Llama4ImageProcessor", LLAMA4),
 }
 
 
-def peer(family: Family, pil: bool = False, **changes) -> Callable[[Image.Image], object] | None:
+def peer(family: Family, pil: bool = False) -> Callable[[Image.Image], object] | None:
     """Return a function from an image to transformers' ``pixel_values``; None where the class cannot be had."""
     try:
         import torch
         import transformers
 
         torch.set_num_threads(1)
-        made = getattr(transformers, family.peer + ("Pil" if pil else ""))(**family.arguments | changes)
+        made = getattr(transformers, family.peer + ("Pil" if pil else ""))(**family.arguments)
     except (ImportError, AttributeError):
         return None
     return lambda image: made(images=[image], return_tensors="np" if pil else "pt")["pixel_values"]
@@ -80,11 +73,26 @@ PASSED = {"mistral3": {"patch_size": {"height": 28, "width": 28}}}
 """What a model's processor passes to its image processor in place of the latter's own field."""
 
 
-def peer_of_spec(name: str) -> Callable[[Image.Image], object] | None:
-    """Return a function from an image to what transformers makes of it, by the class and the numbers of a spec.
+CLASSES = {"torchvision class": "torchvision", "PIL class": "pillow"}
+"""What the classes of transformers are called here, and Foveal's references with the same values."""
 
-    None where transformers is not installed or has no such class.
-    """
+
+def classes_of(name: str) -> list[str]:
+    """Return which of ``CLASSES`` transformers has for a spec: none where the reference is a checkpoint's own code."""
+    from foveal.spec import load
+    from foveal.spec.resolve import resolve
+
+    spec = resolve(load(name))
+    published = any(source.startswith("transformers ") for source in spec.source)
+    return [kind for kind, reference in CLASSES.items() if published and reference in spec.image.references]
+
+
+def with_classes(names: list[str]) -> list[str]:
+    return [name for name in names if classes_of(name)]
+
+
+def peer_of_spec(name: str, kind: str, **changes) -> Callable[[Image.Image], object] | None:
+    """Return a function from an image to what a class makes of it, by a spec's numbers; None where it cannot be had."""
     try:
         import torch
         import transformers
@@ -95,13 +103,13 @@ def peer_of_spec(name: str) -> Callable[[Image.Image], object] | None:
     from foveal.verification.reference import reference_values
 
     torch.set_num_threads(1)
-    spec = resolve(load(name))
-    made = getattr(transformers, spec.match.image_processor_type[0], None)
-    if made is None or "torchvision" not in spec.image.references:
+    spec, pil = resolve(load(name)), kind == "PIL class"
+    made = getattr(transformers, spec.match.image_processor_type[0] + ("Pil" if pil else ""), None)
+    if made is None:
         return None
-    processor = made(**reference_values(reference_fields(load(name)).image_processor))
-    options = PASSED.get(name, {})
-    return lambda image: processor(images=[image], return_tensors="pt", **options)[spec.primary.name]
+    processor = made(**reference_values(reference_fields(load(name)).image_processor) | changes)
+    options = {"return_tensors": "np" if pil else "pt"} | PASSED.get(name, {})
+    return lambda image: processor(images=[image], **options)[spec.primary.name]
 
 
 def bits(tensor) -> np.ndarray:

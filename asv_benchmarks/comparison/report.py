@@ -29,6 +29,10 @@ class Line:
         return self.theirs.minimum / self.ours.minimum if self.theirs else None
 
     @property
+    def median_ratio(self) -> float | None:
+        return self.theirs.median / self.ours.median if self.theirs else None
+
+    @property
     def passed(self) -> bool | None:
         """None where nothing is required or the peer is not installed."""
         if self.differing:
@@ -57,13 +61,17 @@ def _times(times: Times) -> str:
     return f"{_amount(times.minimum)} ({_amount(times.median)})"
 
 
+def _ratios(line: Line) -> str:
+    return f"{line.ratio:.2f} ({line.median_ratio:.2f})"
+
+
 def _cells(line: Line) -> list[str]:
     theirs, ratio, must = "", "", "" if line.must is None else f"< {_amount(line.must)}"
     if line.against:
         theirs, must = "not installed", "" if line.must is None else f"{line.must:g}x"
     if line.theirs:
         theirs = _times(line.theirs)
-        ratio = f"{line.ratio:.2f} ({line.theirs.median / line.ours.median:.2f})"
+        ratio = _ratios(line)
     verdict = {True: "pass", False: "FAIL", None: ""}[line.passed]
     wrong = "" if line.differing is None else str(line.differing)
     return [line.what, _times(line.ours), line.against, theirs, ratio, must, verdict, wrong, line.note]
@@ -72,12 +80,28 @@ def _cells(line: Line) -> list[str]:
 def show(lines: list[Line]) -> None:
     """Print one Markdown table for each part."""
     for part in dict.fromkeys(line.part for line in lines):
-        rows = [list(HEADER)] + [_cells(line) for line in lines if line.part == part]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        rows.insert(1, ["-" * width for width in widths])
         print(f"\n### {part}\n")
-        for row in rows:
-            print("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |")
+        _print_table([list(HEADER)] + [_cells(line) for line in lines if line.part == part])
+
+
+def show_ratios(lines: list[Line]) -> None:
+    """Print a Markdown table for each peer of lines that are named by family and size: a row for each family."""
+    for part in dict.fromkeys(line.part for line in lines):
+        cells: dict[str, dict[str, str]] = {}
+        for line in lines:
+            if line.part == part and line.theirs:
+                name, size = line.what.split()
+                cells.setdefault(name, {})[size] = _ratios(line) + (" FAIL" if line.passed is False else "")
+        sizes = list(dict.fromkeys(size for row in cells.values() for size in row))
+        rows = [[name, *(row.get(size, "") for size in sizes)] for name, row in cells.items()]
+        print(f"\n### {part}: ratio of minima (of medians)\n")
+        _print_table([["family", *sizes], *rows])
+
+
+def _print_table(rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in (rows[0], ["-" * width for width in widths], *rows[1:]):
+        print("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |")
 
 
 def l2_bytes() -> int:

@@ -3,12 +3,12 @@
 import numpy as np
 from smg_grpc_proto.generated import common_pb2, vllm_engine_pb2
 
-from comparison.peers import Family, peer
+from comparison.peers import peer_of_spec
 
 
-def usual_request(family: Family, pil: bool, dtype: str):
+def usual_request(name: str, kind: str, dtype: str):
     """Return a function from an image to the bytes of a vLLM request; None where the class cannot be had."""
-    theirs = peer(family, pil)
+    theirs = peer_of_spec(name, kind)
     if theirs is None:
         return None
 
