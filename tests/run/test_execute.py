@@ -170,6 +170,20 @@ def test_scratch_that_is_unusually_large_is_not_kept():
     assert buffers.scratch(1000, 10)[0] is small or small.size < 1000
 
 
+@pytest.mark.parametrize(("size", "drawn"), [((48, 64), 3), ((60, 90), 4)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_stage_that_changes_nothing_is_not_made(monkeypatch, size, drawn, threads):
+    """A second stage of the size that the first one has; the views read the first one, which is not in the output."""
+    monkeypatch.setenv("FOVEAL_THREADS", "3")
+    pre, image = foveal.Preprocessor.from_spec("idefics3"), IMAGE[: size[0], : size[1]]
+    names, run_view = set(), execute.run_view
+    monkeypatch.setattr(execute, "run_view", lambda view, *a, **o: names.add(view.name) or run_view(view, *a, **o))
+    found = pre(image, threads=threads)["pixel_values"]
+    assert len(names) == drawn
+    monkeypatch.setattr(execute, "_repeats", lambda view, size: False)
+    np.testing.assert_array_equal(pre(image, threads=threads)["pixel_values"], found)
+
+
 def test_resize_alone():
     result = resize(IMAGE, (30, 40))
     assert result.shape == (3, 30, 40)

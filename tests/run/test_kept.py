@@ -14,7 +14,7 @@ import pytest
 
 import foveal
 from foveal.run import buffers, kept
-from foveal.run.buffers import release_scratch, scratch
+from foveal.run.buffers import borrowed, give_back, release_scratch, scratch
 from foveal.run.memory import or_release
 
 
@@ -71,7 +71,7 @@ def test_many_sizes_of_images_leave_no_more_than_the_bound():
         left, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert 10_000_000 < released <= 2 * kept.TABLES_BYTES + buffers.KEPT_BYTES
+    assert 10_000_000 < released <= 2 * kept.TABLES_BYTES + buffers.KEPT_BYTES + buffers.PICTURES_BYTES
     assert held - left > 0.9 * released
 
 
@@ -156,6 +156,22 @@ def test_threads_together_keep_no_more_than_the_bound(monkeypatch):
     finally:
         end()
         release_scratch()
+
+
+def test_pictures_are_used_again_by_whoever_comes_next(monkeypatch):
+    release_scratch()
+    monkeypatch.setattr(buffers, "PICTURES_BYTES", 6000)
+    small, large = borrowed((10, 30, 3)), borrowed((40, 40, 3))
+    for picture in (large, small):
+        give_back(picture)
+    assert borrowed((10, 20, 3)).base is small.base
+    assert borrowed((10, 20, 3)).base is large.base
+    fresh = borrowed((10, 20, 3))
+    assert fresh.base is not small.base
+    assert fresh.base is not large.base
+    for picture in (small, large, borrowed((20, 20, 3))):
+        give_back(picture)
+    assert release_scratch() == small.nbytes + large.nbytes
 
 
 # ---- memory that cannot be had

@@ -1,9 +1,9 @@
-"""Memory: aligned outputs, and scratch that each thread keeps.
+"""Memory: aligned outputs, scratch that each thread keeps, and pictures between two resizes, which all calls share.
 
 Fresh memory is the largest hidden cost on cloud guests (first-touched 4 KiB pages, about 1.4 ms per MB measured), so
-scratch is reused and outputs can be passed in. There is no pool of outputs: with `foveal.tune_allocator` glibc is one,
-new outputs take no longer than one that is passed in (1.00 to 1.03 times, where untuned ones of 48 MB take twice as
-long), and it serves the bytes of requests, too, which no pool of arrays could hold.
+scratch and pictures are reused and outputs can be passed in. There is no pool of outputs: with `foveal.tune_allocator`
+glibc is one, new outputs take no longer than one that is passed in (1.00 to 1.03 times, where untuned ones of 48 MB
+take twice as long), and it serves the bytes of requests, too, which no pool of arrays could hold.
 """
 
 import math
@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from foveal.errors import OptionError
 
-__all__ = ["aligned_empty", "release_scratch", "scratch"]
+__all__ = ["aligned_empty", "borrowed", "give_back", "release_scratch", "scratch"]
 
 ALIGNMENT = 64
 KEPT_BYTES = 64 << 20
 """Of the scratch that all threads together keep; a thread needs 1 MB for a photograph of 12 megapixels."""
+PICTURES_BYTES = 64 << 20
+"""Of the pictures that no call has at the moment; one of Idefics3 has 4 to 6 MB."""
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -93,12 +95,42 @@ def _kept(arrays: dict[str, npt.NDArray[Any]], name: str, size: int, dtype: type
     return array
 
 
-def release_scratch() -> int:
-    """Drop the scratch of all threads, and return how many bytes it had; a kernel that runs keeps its own."""
+_free: list[npt.NDArray[np.uint8]] = []
+
+
+def borrowed(shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Return an array for a picture of bytes, to be given back when nothing reads it any more."""
+    size = math.prod(shape)
     with _lock:
-        freed = sum(held.size for held in _all)
+        fitting = min((i for i, array in enumerate(_free) if array.size >= size), key=_size_of_free, default=None)
+        memory = None if fitting is None else _free.pop(fitting)
+    if memory is None:
+        memory = np.empty(size, np.uint8)
+    return memory[:size].reshape(shape)
+
+
+def _size_of_free(number: int) -> int:
+    return _free[number].size
+
+
+def give_back(picture: npt.NDArray[np.uint8]) -> None:
+    """Keep the memory of a picture for others, unless what is kept became too much."""
+    memory = picture.base
+    with _lock:
+        if isinstance(memory, np.ndarray) and sum(array.nbytes for array in _free) + memory.nbytes <= PICTURES_BYTES:
+            _free.append(memory)
+
+
+def release_scratch() -> int:
+    """Drop the scratch of all threads and free pictures, and return how many bytes they had.
+
+    A kernel that runs keeps its own.
+    """
+    with _lock:
+        freed = sum(held.size for held in _all) + sum(array.nbytes for array in _free)
         for held in _all:
             held.arrays.clear()
+        _free.clear()
     return freed
 
 

@@ -15,7 +15,7 @@ from foveal.errors import MediaError, OutputError, TargetError
 from foveal.media.arrays import array_pixels
 from foveal.media.pixels import Pixels
 from foveal.plan.plan import BatchPlan, Normalization, Plan, View
-from foveal.run.buffers import aligned_empty, scratch
+from foveal.run.buffers import aligned_empty, borrowed, give_back, scratch
 from foveal.run.fixed_taps import run_fixed_taps
 from foveal.run.kept import kept
 from foveal.run.layout import layout_of
@@ -34,7 +34,7 @@ from foveal.run.tables import (
 )
 from foveal.run.transparency import composited, pieces
 from foveal.timings import Stage, bound_stage
-from foveal.types import DTYPES, Box
+from foveal.types import DTYPES, Box, Size
 from foveal_kernels import target
 from foveal_kernels import view as kernels
 from foveal_kernels.emit import layout_words
@@ -107,7 +107,7 @@ def run_batch(
     common = (result, out is not None, normalization, dtype, bound_stage())
     images = zip(batch.plans, load, batch.offsets, ready or [None] * len(load), strict=True)
     jobs = [
-        _Image(position, plan, loader, offset, *common) if part is None else _Copy(part, offset, result, common[-1])
+        _Image(position, plan, loader, offset, *common, []) if part is None else _Copy(part, offset, result, common[-1])
         for position, (plan, loader, offset, part) in enumerate(images)
     ]
     if worth == 1:
@@ -122,6 +122,8 @@ def run_batch(
     for step in range(1 + max(len(plan.stages) for plan in batch.plans)):
         tasks = [task for job, known in zip(jobs, pictures, strict=True) for task in job.tasks(step, known, count)]
         run_all(tasks, 1 if chosen() else count)
+    for job in jobs:
+        job.finish()
     return result
 
 
@@ -167,6 +169,7 @@ class _Image(NamedTuple):
     normalization: Normalization
     dtype: str
     measured: Stage
+    pictures: list[npt.NDArray[np.uint8]]
 
     def decode(self) -> dict[str, Pixels]:
         """Decode, and check that the picture is as large as its header said and lies beside a caller's ``out``."""
@@ -187,6 +190,12 @@ class _Image(NamedTuple):
         for step in range(1 + len(self.plan.stages)):
             for task in self.tasks(step, pictures, 1):
                 task()
+        self.finish()
+
+    def finish(self) -> None:
+        """Give back the memory of stages; after an error it is not, as something may still write there."""
+        while self.pictures:
+            give_back(self.pictures.pop())
 
     def tasks(self, step: int, pictures: dict[str, Pixels], threads: int) -> list[Callable[[], None]]:
         """Return one task for each row band of a stage, or, in the step after the last stage, of each view.
@@ -199,6 +208,10 @@ class _Image(NamedTuple):
         if step == len(stages):
             return [task for view in self.plan.views for task in self._banded(view, pictures, threads, self._write)]
         stage = stages[step]
+        source = pictures[stage.reads]
+        if source.alpha is None and _repeats(stage, Size(source.height, source.width)):
+            pictures[stage.name] = source
+            return []
         picture = self._picture(stage)
         tasks = self._banded(stage, pictures, threads, partial(self._draw, picture))
         pictures[stage.name] = array_pixels(picture)
@@ -206,11 +219,14 @@ class _Image(NamedTuple):
 
     def _picture(self, stage: View) -> npt.NDArray[np.uint8]:
         """Return memory for a stage: in the output itself, where only the next stage reads it and views come later."""
-        shape, views = (*stage.canvas, 3), self.plan.views
+        shape, (first, *others), views = (*stage.canvas, 3), self.plan.stages, self.plan.views
         part = self.out.reshape(-1)[self.offset : self.offset + self.plan.elements].view(np.uint8)
-        read_later = stage is not self.plan.stages[0] or any(view.reads == stage.name for view in views)
-        if read_later or part.size < math.prod(shape) or views[0].pack.allotted:
-            return aligned_empty(shape, np.dtype(np.uint8))
+        read_later = any(view.reads == stage.name for view in views) or any(
+            _repeats(other, stage.canvas) for other in others
+        )
+        if stage is not first or read_later or part.size < math.prod(shape) or views[0].pack.allotted:
+            self.pictures.append(borrowed(shape))
+            return self.pictures[-1]
         return part[: math.prod(shape)].reshape(shape)
 
     def _banded(
@@ -254,6 +270,15 @@ class _Copy(NamedTuple):
 
     def tasks(self, step: int, pictures: dict[str, Pixels], threads: int) -> list[Callable[[], None]]:
         return [] if step else [self.run]
+
+    def finish(self) -> None:
+        pass
+
+
+def _repeats(view: View, size: Size) -> bool:
+    """Whether a view, or stage, is the picture of this size that it reads, pixel for pixel."""
+    whole = (0, 0, *size)
+    return (view.window, view.resized, view.crop, view.canvas, view.place) == (whole, size, whole, size, (0, 0))
 
 
 def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
