@@ -5,6 +5,7 @@ cache; no resized image and no float canvas exists. Each kernel writes the canva
 bands can run on several threads; neighbouring bands repeat a few rows of the first pass and give the same bits.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from .simd import call_at, spread_u8, store
 from .source import is_interleaved, row_address, row_bytes, stage_row
 from .weights import group_bytes
 
+SIZES_KEPT = 1024
 SPARE_GROUPS = 4
 """Groups of 4 rows that the sliding window holds beyond what one output row needs: fewer moves."""
 BLOCK = 16
@@ -128,6 +130,7 @@ def window_groups(packed_bytes, bytes_a_group):
     return (packed_bytes // bytes_a_group + 4 + SPARE_GROUPS) & ~3
 
 
+@lru_cache(SIZES_KEPT)
 def horizontal_first_scratch(width, resized_width, window, canvas_width, band):
     """Return the bytes of scratch memory that `resample_horizontal_first` needs."""
     strips = window * 3 * _strip_plane(resized_width) + 64
@@ -135,6 +138,7 @@ def horizontal_first_scratch(width, resized_width, window, canvas_width, band):
     return 64 + _taps_bytes(width) + rows + strips
 
 
+@lru_cache(SIZES_KEPT)
 def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band):
     """Return the bytes of scratch memory that `resample_vertical_first` needs."""
     strip = 12 * _strip_plane(resized_width) + 64
@@ -142,12 +146,14 @@ def vertical_first_scratch(width, resized_width, staged_rows, canvas_width, band
     return 64 + _taps_bytes(width) + rows + strip
 
 
+@lru_cache(SIZES_KEPT)
 def linear_scratch(width, resized_width, canvas_width, band):
     """Return the bytes of scratch memory that `resample_linear` needs."""
     pairs = 2 * _pairs_bytes(resized_width) + LANES * 4
     return 64 + _row_stride(width) + pairs + band_bytes(canvas_plane(canvas_width), band)
 
 
+@lru_cache(SIZES_KEPT)
 def place_scratch(width, canvas_width, band):
     """Return the bytes of scratch memory that `place` needs."""
     return 64 + _row_stride(width) + band_bytes(canvas_plane(canvas_width), band)

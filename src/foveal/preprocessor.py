@@ -70,7 +70,7 @@ class Features(dict[str, npt.NDArray[Any]]):
     ) -> None:
         super().__init__(tensors)
         self.batch = batch
-        self.errors = dict(sorted((errors or {}).items()))
+        self.errors = dict(sorted(errors.items())) if errors else {}
 
     @property
     def plans(self) -> tuple[Plan, ...]:

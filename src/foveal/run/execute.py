@@ -142,6 +142,8 @@ def _in_turn(work: Sequence[int], threads: int) -> bool:
 
 def _zero_padding(batch: BatchPlan, out: npt.NDArray[Any]) -> None:
     """Write zeros between the images' parts, and, where images are padded to the largest, around each."""
+    if len(batch.plans) == 1 and batch.plans[0].shape == batch.shape and not batch.plans[0].views[0].pack.allotted:
+        return
     flat, end = out.reshape(-1), 0
     for plan, offset in zip(batch.plans, batch.offsets, strict=True):
         flat[end:offset] = 0
@@ -291,7 +293,8 @@ def _overlap(pixels: Pixels, out: npt.NDArray[Any]) -> bool:
     behind = max(across, 0) + max(*pixels.channels, pixels.alpha or 0) + 1
     start = int(out.ctypes.data)
     stop = start + out.nbytes
-    if int(pixels.rows.max()) + behind <= start or int(pixels.rows.min()) + before >= stop:
+    lowest, highest = np.minimum.reduce(pixels.rows), np.maximum.reduce(pixels.rows)  # half the time of min() and max()
+    if int(highest) + behind <= start or int(lowest) + before >= stop:
         return False
     rows = pixels.rows.astype(np.int64)
     return bool(((rows + before < stop) & (start < rows + behind)).any())
