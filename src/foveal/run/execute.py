@@ -142,7 +142,8 @@ def _in_turn(work: Sequence[int], threads: int) -> bool:
 
 def _zero_padding(batch: BatchPlan, out: npt.NDArray[Any]) -> None:
     """Write zeros between the images' parts, and, where images are padded to the largest, around each."""
-    if len(batch.plans) == 1 and batch.plans[0].shape == batch.shape and not batch.plans[0].views[0].pack.allotted:
+    padded = any(plan.views[0].pack.allotted for plan in batch.plans)
+    if not padded and sum(plan.elements for plan in batch.plans) == out.size:
         return
     flat, end = out.reshape(-1), 0
     for plan, offset in zip(batch.plans, batch.offsets, strict=True):
