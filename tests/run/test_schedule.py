@@ -164,6 +164,17 @@ def test_few_images_of_different_size_are_divided_into_bands(monkeypatch, sizes,
     assert len(calls) == (1 if in_turn else 2)
 
 
+def test_one_image_is_not_divided_where_other_calls_have_all_threads(monkeypatch):
+    monkeypatch.setenv("FOVEAL_THREADS", "3")
+    calls = []
+    monkeypatch.setattr(execute, "run_all", lambda tasks, count: calls.append(len(tasks)) or run_all(tasks, count))
+    for others, images in (([], [1, 2]), ([0], [1, 2]), ([0, 1], [1]), ([0, 1, 2], [1])):
+        monkeypatch.setattr(schedule._seats, "_numbers", set(others))
+        calls.clear()
+        threads_that_decode([(900, 900)])
+        assert calls == images
+
+
 def test_threads_of_a_call(monkeypatch):
     monkeypatch.setenv("FOVEAL_THREADS", "3")
     assert thread_count(None) == 3
@@ -330,4 +341,7 @@ def test_without_a_free_cpu_there_is_no_helper(monkeypatch, tmp_path):
     taken = other.take(1024, 1024, True)
     used = run_all([lambda: (pause(), threading.current_thread().name)[1]] * 8, 4)
     assert set(used) == {threading.current_thread().name}
+    with schedule.counting_alone():  # as `foveal tune` measures
+        used = run_all([lambda: (pause(), threading.current_thread().name)[1]] * 8, 4)
+    assert len(set(used)) == min(cpus.cpu_count(), 4)
     other.leave(taken)

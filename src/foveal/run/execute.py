@@ -22,7 +22,7 @@ from foveal.run.layout import layout_of
 from foveal.run.memory import or_release
 from foveal.run.numba_threads import chosen, run_bands
 from foveal.run.reading import source_of
-from foveal.run.schedule import bands, run_all, thread_count, worthwhile
+from foveal.run.schedule import bands, free_threads, run_all, thread_count, worthwhile
 from foveal.run.tables import (
     arithmetic,
     axis_weights,
@@ -115,7 +115,7 @@ def run_batch(
             job.run()
         return result
     count = min(count, worth)
-    if count == 1 or _in_turn(work, count):
+    if count == 1 or free_threads() < 2 or _in_turn(work, count):
         run_all([job.run for job in jobs], count)
         return result
     pictures = run_all([job.decode for job in jobs], count)

@@ -23,7 +23,16 @@ from foveal.run import profile
 from foveal.run.cpus import cpu_count
 from foveal.run.seats import Seats
 
-__all__ = ["available_threads", "bands", "helping", "run_all", "thread_count", "worthwhile"]
+__all__ = [
+    "available_threads",
+    "bands",
+    "counting_alone",
+    "free_threads",
+    "helping",
+    "run_all",
+    "thread_count",
+    "worthwhile",
+]
 
 MOST_THREADS = 1024
 NONE: list[int] = []
@@ -33,6 +42,7 @@ _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _seats = Seats()
 _here = threading.local()
+_counts_others = True
 
 
 def available_threads() -> int:
@@ -57,7 +67,23 @@ def _openmp_threads() -> int | None:
 
 def _shared() -> bool:
     """Whether seats of other processes count: not where ``FOVEAL_THREADS`` says how many this one has."""
-    return not os.environ.get("FOVEAL_THREADS", "").strip()
+    return _counts_others and not os.environ.get("FOVEAL_THREADS", "").strip()
+
+
+@contextmanager
+def counting_alone() -> Iterator[None]:
+    """Take no notice of other processes for a while, in all threads: so that what is measured depends on none."""
+    global _counts_others
+    _counts_others = False
+    try:
+        yield
+    finally:
+        _counts_others = True
+
+
+def free_threads() -> int:
+    """Return how many threads this process has left, the caller's included; others may take them at any time."""
+    return available_threads() - _seats.taken
 
 
 def thread_count(threads: int | None) -> int:

@@ -37,6 +37,11 @@ class Seats:
         self._file: int | None = None
         self._count = 0
 
+    @property
+    def taken(self) -> int:
+        """Seats that this process has."""
+        return len(self._numbers)
+
     def take(self, wanted: int, limit: int, shared: bool) -> list[int]:
         """Take seats, as many as are free and at most ``wanted``.
 

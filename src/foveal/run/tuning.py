@@ -19,7 +19,7 @@ from foveal.plan.plan import BatchPlan, Normalization, Pack, Plan, View
 from foveal.run.buffers import aligned_empty
 from foveal.run.execute import run_batch
 from foveal.run.profile import DEFAULT, Profile, using
-from foveal.run.schedule import available_threads
+from foveal.run.schedule import available_threads, counting_alone
 from foveal.types import Box, Size
 
 __all__ = ["Timing", "interleaved", "is_busy", "sweep"]
@@ -114,7 +114,7 @@ def _threads(timing: Timing, most: int) -> int | None:
 
 def _timing(kind: str, side: int, images: int, counts: Sequence[int], rounds: int) -> Timing:
     call, elements = _call(side, images)
-    with using(EVERYTHING):
+    with using(EVERYTHING), counting_alone():
         times = interleaved({count: partial(call, count) for count in counts}, rounds)
     return Timing(kind, elements, {count: round(1e3 * min(seconds), 4) for count, seconds in times.items()})
 
