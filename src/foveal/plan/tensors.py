@@ -68,7 +68,7 @@ def _joined(spec: Spec, batch: BatchPlan, tensor: Tensor) -> Array:
     rows = msgspec.structs.replace(spec.image.batch, join="concat", count=None, spare=0, by_sample=False)
     lengths = [shape[0] for shape in shapes]
     places, leading = slots(spec.image.batch if tensor.join == "blocks" else rows, lengths, batch.samples)
-    out = np.full((*leading, *shapes[0][1:]), tensor.pad, DTYPES[tensor.dtype])
+    out = _padding((*leading, *shapes[0][1:]), tensor)
     before = 0
     for plan, slot, length in zip(batch.plans, places, lengths, strict=True):
         part = out[slot.place][slot.start : slot.start + length]
@@ -79,9 +79,15 @@ def _joined(spec: Spec, batch: BatchPlan, tensor: Tensor) -> Array:
     return out
 
 
+def _padding(shape: tuple[int, ...], tensor: Tensor) -> Array:
+    """Return an array that is all padding; zeros are written by nobody until something else is."""
+    dtype = DTYPES[tensor.dtype]
+    return np.full(shape, tensor.pad, dtype) if tensor.pad else np.zeros(shape, dtype)
+
+
 def _by_image(spec: Spec, batch: BatchPlan, tensor: Tensor, shape: tuple[int, ...]) -> Array:
     """Return rows by sample and image; samples with fewer images are padded."""
-    out = np.full((len(batch.samples), max(batch.samples), *shape[1:]), tensor.pad, DTYPES[tensor.dtype])
+    out = _padding((len(batch.samples), max(batch.samples), *shape[1:]), tensor)
     if tensor.value == "tile_mask":
         out[..., 0] = 1  # the reference says so of images that are not there, too
     plans = iter(batch.plans)
