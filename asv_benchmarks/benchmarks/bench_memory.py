@@ -1,13 +1,6 @@
 """Peak memory of every family, on one thread, of a picture that is there; `peak_memory.py` says what it is made of."""
 
-from .common import parse, photo, touched
-
-FAMILIES = [
-    *("aya_vision", "clip", "cohere2_vision", "deepseek_vl", "gemma3", "gemma3n", "gemma4", "glm4v", "idefics3"),
-    *("internvl", "internvl_chat", "janus", "kimi_k25", "kimi_vl", "llama4", "llava1_5", "llava_next"),
-    *("llava_onevision", "mistral3", "mllama", "molmo2", "ovis2", "phi3_v", "phi4mm", "pixtral", "qwen2_5_vl"),
-    *("qwen2_vl", "qwen3_vl", "siglip", "siglip2", "smolvlm"),
-]
+from .common import FAMILIES, parse, photo, touched
 
 
 class Families:

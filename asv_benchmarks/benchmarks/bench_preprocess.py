@@ -1,8 +1,9 @@
 """The main job: image in, a model's tensors out."""
 
 import io
+from functools import partial
 
-from .common import MODELS, SIZES, parse, photo, touched
+from .common import FAMILIES, MODELS, SIZES, parse, photo, touched
 
 
 class _Call:
@@ -31,6 +32,29 @@ class Preprocess(_Call):
 
     def time_fresh_buffers(self, model, size, dtype):
         self.preprocess(self.image, dtype=self.dtype, threads=1)
+
+
+class Family:
+    """Every family, from a decoded Pillow image, one thread; and its small tensors alone."""
+
+    params = (FAMILIES, ["1024x768"])
+    param_names = ("model", "size")
+
+    def setup(self, model, size):
+        import foveal
+        from foveal.plan.tensors import batch_tensors
+
+        self.preprocess, self.image = foveal.Preprocessor.from_spec(model), photo(*parse(size))
+        batch = self.preprocess.plan([self.image])
+        self.out = touched(batch.shape, foveal.types.DTYPES[batch.dtype])
+        self.small_tensors = partial(batch_tensors, self.preprocess.spec, batch)
+        self.time_reused_buffer(model, size)
+
+    def time_reused_buffer(self, model, size):
+        self.preprocess(self.image, out=self.out, threads=1)
+
+    def time_small_tensors(self, model, size):
+        self.small_tensors()
 
 
 class FromFile(_Call):

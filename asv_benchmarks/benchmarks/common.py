@@ -8,6 +8,12 @@ import numpy as np
 from PIL import Image
 
 MODELS = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava1_5", "llama4"]
+FAMILIES = [
+    *("aya_vision", "clip", "cohere2_vision", "deepseek_vl", "gemma3", "gemma3n", "gemma4", "glm4v", "idefics3"),
+    *("internvl", "internvl_chat", "janus", "kimi_k25", "kimi_vl", "llama4", "llava1_5", "llava_next"),
+    *("llava_onevision", "mistral3", "mllama", "molmo2", "ovis2", "phi3_v", "phi4mm", "pixtral", "qwen2_5_vl"),
+    *("qwen2_vl", "qwen3_vl", "siglip", "siglip2", "smolvlm"),
+]
 SIZES = ["640x480", "1024x768", "1280x960", "1920x1080", "4000x3000"]
 """Width x height, as photographs are usually named."""
 LEVELS = ["vnni", "avx2", "generic"]
