@@ -102,17 +102,18 @@ class Intermediate:
         from foveal.run.execute import run_batch  # imports Numba, which is not needed before
 
         items = self.items if items is None else items
-        load = [item.pixels for item in items]
+        load, decodes = [item.pixels for item in items], [item.source.decodes for item in items]
         if self.cache is None:
             with stage("apply_hf_processor"):
-                run_batch(batch, self.normalization, load, dtype, out, threads)
+                run_batch(batch, self.normalization, load, dtype, out, threads, decodes=decodes)
             return
         identities = [item.checked_identity() for item in items]
         with stage("get_cache_missing_items"):
             keys = [Key(*of_image, dtype) for of_image in zip(identities, batch.plans, strict=True)]
             found = [self.cache.get(key) for key in keys]
         with stage("apply_hf_processor"):
-            run_batch(batch, self.normalization, load, dtype, out, threads, found)
+            missing = [long and part is None for long, part in zip(decodes, found, strict=True)]
+            run_batch(batch, self.normalization, load, dtype, out, threads, found, missing)
         missed = [place for place, part in enumerate(found) if part is None]
         for place in missed:
             items[place].checked_identity()  # or others would get what this one became

@@ -335,13 +335,14 @@ class Preprocessor:
 
             with stage("apply_hf_processor"):
                 items = self._opened(samples, input_data_format, value_range, dtype=name, failed=failed)
-                load = [item.pixels for item in items]
+                load, decodes = [item.pixels for item in items], [item.source.decodes for item in items]
                 if failed is not None:
                     with stage("decode"):
                         left = decoded(items, failed, threads)
                     items, load = [one.item for one in left], [one.pixels for one in left]
+                    decodes = [one.item.source.decodes and one.held is None for one in left]
                 batch = self._batch(samples, items, failed)
-                primary = run_batch(batch, self.normalization, load, name, out, threads)
+                primary = run_batch(batch, self.normalization, load, name, out, threads, decodes=decodes)
                 with stage("small_tensors"):
                     others = batch_tensors(self.spec, batch)
         return Features({batch.primary: primary, **others}, batch, failed or {})

@@ -44,8 +44,8 @@ def test_a_profile_is_measured_shown_and_removed(measured, directory):
     assert [line.split() for line in text.splitlines()[2:]] == [
         ["value", "by", "default"],
         ["threads", "2", "all"],
-        ["band", "elements", "70000", "262144"],
-        ["image", "elements", "30000", "65536"],
+        ["band", "elements", "70000", "1048576"],
+        ["image", "elements", "30000", "524288"],
         ["stored", "in", str(file)],
     ]
     assert text.splitlines()[2:] == succeed("tune", "--show").splitlines()
@@ -91,7 +91,7 @@ def test_wrong_options():
 
 
 def test_doctor_shows_the_profile(measured, directory):
-    default = "threads all, elements of a band 262144, of images 65536; default, foveal tune measures it"
+    default = "threads all, elements of a band 1048576, of images 524288; default, foveal tune measures it"
     assert f"\nprofile          {default}\n" in succeed("doctor")
     assert json.loads(succeed("doctor", "--json"))["profile"] == vars_of(DEFAULT) | {"file": None}
     succeed("tune")

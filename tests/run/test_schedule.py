@@ -1,6 +1,7 @@
 """The pool: order of results and errors, limits, many callers."""
 
 import contextlib
+import io
 import os
 import signal
 import tempfile
@@ -9,10 +10,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import foveal
 from foveal.errors import OptionError
 from foveal.media.arrays import array_pixels
+from foveal.media.sources import open_source
 from foveal.run import cpus, execute, profile, schedule
 from foveal.run.execute import run_batch
 from foveal.run.profile import DEFAULT, Profile
@@ -130,7 +133,19 @@ def test_small_images_stay_on_the_callers_thread():
     assert len(threads_that_decode([(600, 600)] * 3)) > 1
 
 
-def threads_that_decode(sizes):
+def test_small_images_that_must_be_decoded_are_worth_a_thread():
+    arrays = [np.zeros((120, 160, 3), np.uint8)] * 3
+    assert threads_that_decode([(120, 160)] * 3) == {threading.current_thread().name}
+    assert len(threads_that_decode([(120, 160)] * 3, decodes=[True] * 3)) > 1
+    file = io.BytesIO()
+    Image.fromarray(arrays[0]).save(file, "PNG")
+    lazy, loaded = Image.open(file), Image.open(file)
+    loaded.load()
+    found = [open_source(item).decodes for item in (file.getvalue(), lazy, loaded, arrays[0])]
+    assert found == [True, True, False, False]
+
+
+def threads_that_decode(sizes, decodes=()):
     """Return the names of the threads on which images are decoded, which takes a while."""
     names = set()
 
@@ -142,7 +157,7 @@ def threads_that_decode(sizes):
     pre = foveal.Preprocessor.from_spec("qwen2_vl")
     arrays = [np.zeros((*size, 3), np.uint8) for size in sizes]
     batch = pre.plan(arrays)
-    run_batch(batch, pre.normalization, [partial(load, array) for array in arrays], "uint8", threads=2)
+    run_batch(batch, pre.normalization, [partial(load, array) for array in arrays], "uint8", threads=2, decodes=decodes)
     return names
 
 

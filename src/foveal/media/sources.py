@@ -63,6 +63,8 @@ class Source:
         An encoded image as it was given; None for Pillow images and arrays.
     bytes_a_pixel : int
         What decoding counts in `Limits.decoded_bytes`.
+    decodes : bool
+        Whether making the pixels takes long: a file, or a Pillow image of one that was opened and not yet loaded.
     """
 
     size: Size
@@ -71,6 +73,7 @@ class Source:
     hash: Callable[[], str]
     file: "EncodedFile | None" = None
     bytes_a_pixel: int = PLAIN_BYTES
+    decodes: bool = False
 
     def decode(self) -> Pixels:
         """Return the pixels.
@@ -162,7 +165,8 @@ def _from_pillow(image: Image.Image, policy: DecodePolicy) -> Source:
     size = Size(image.height, image.width)
     if not size.height * size.width:
         raise CorruptImage(f"the image has no pixels ({size}, height x width)")
-    return Source(size, "pillow", partial(decode_pillow, image, size, policy), partial(_pillow_digest, image, size))
+    load, digest = partial(decode_pillow, image, size, policy), partial(_pillow_digest, image, size)
+    return Source(size, "pillow", load, digest, decodes=bool(getattr(image, "tile", None)))
 
 
 def _pillow_digest(image: Image.Image, size: Size) -> str:
@@ -199,7 +203,7 @@ def _from_encoded(file: EncodedFile, limits: Limits, policy: DecodePolicy) -> So
     if policy.orientation == "ignore":
         header = header._replace(orientation=1)
     load, digest = partial(_decode, file, header, policy), partial(_digest, file)
-    return Source(header.size, "encoded", load, digest, file, header.bytes_a_pixel)
+    return Source(header.size, "encoded", load, digest, file, header.bytes_a_pixel, True)
 
 
 def _decode(file: EncodedFile, header: Header, policy: DecodePolicy) -> Pixels:

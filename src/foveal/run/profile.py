@@ -38,8 +38,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     threads: Threads | None = None
-    band_elements: Elements = 1 << 18
-    image_elements: Elements = 1 << 16
+    band_elements: Elements = 1 << 20
+    image_elements: Elements = 1 << 19
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
