@@ -601,7 +601,7 @@ def test_warmup_says_where_it_could_not_keep_kernels(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     variables = {**os.environ, "FOVEAL_CACHE_DIR": str(blocked), "TMPDIR": str(tmp_path), "FOVEAL_TARGET": "generic"}
-    command = [sys.executable, "-m", "foveal", "warmup", "deepseek_vl", "--dtype", "uint8", "--json"]
+    command = [sys.executable, "-m", "foveal", "warmup", "qwen2_5_vl", "--dtype", "uint8", "--json"]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     (own,) = (tmp_path / f"foveal-{os.getuid()}").iterdir()
     assert done.stderr == f"{blocked / own.name} cannot be written: what was compiled is kept in {own}\n"
