@@ -94,9 +94,9 @@ async def measure(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="for each line")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--concurrency", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--rounds", type=int, default=5, help="in which all lines take turns")
+    parser.add_argument("--concurrency", type=int, default=2, help="requests at a time")
+    parser.add_argument("--threads", type=int, default=None, help="of a request at most; all that are free by default")
     parser.add_argument("--backend", default="vllm")
     parser.add_argument("--keep-allocator", action="store_true", help="leave the allocator as it is")
     arguments = parser.parse_args()

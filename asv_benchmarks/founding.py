@@ -268,10 +268,16 @@ BUFFERS = {
 }
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=900)
-    parser.add_argument("--rounds", type=int, default=3, help="of which an image's fastest counts")
+    parser.add_argument("--images", type=_count, default=900)
+    parser.add_argument("--rounds", type=_count, default=3, help="of which an image's fastest counts")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), metavar="NAME")
     parser.add_argument("--buffers", nargs="+", choices=BUFFERS, default=list(BUFFERS))
     parser.add_argument("--write", nargs="?", type=Path, const=DOCUMENT, metavar="DOCUMENT", help="docs/founding.md")

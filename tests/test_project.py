@@ -45,6 +45,12 @@ def test_all_names_what_a_user_can_see():
     assert public <= set(foveal.__all__)
 
 
+def test_what_is_imported_later_is_there_and_listed():
+    code = "import foveal; foveal.chat.tokenizer, foveal.grpc.Client, foveal.backends.shm.sweep; print(*dir(foveal))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {*foveal.__all__, "chat", "grpc", "backends"} <= set(done.stdout.split())
+
+
 def test_console_script_is_installed():
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="foveal")
     assert callable(script.load())

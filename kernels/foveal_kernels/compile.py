@@ -16,6 +16,7 @@ import stat
 import sys
 import tempfile
 import uuid
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def cache_directories():
     wanted = Path(root).expanduser().absolute() / name
     if _is_writable(wanted):
         return (wanted,)
-    own = Path(tempfile.gettempdir()) / f"foveal-{os.getuid()}"
+    try:
+        own = Path(tempfile.gettempdir()) / f"foveal-{os.getuid()}"
+    except FileNotFoundError:  # all file systems are read-only
+        return (wanted,)
     return (wanted, own / name) if _is_private(own) and _is_writable(own / name) else (wanted,)
 
 
@@ -148,7 +152,8 @@ def _replace(path, content):
         temporary.write_bytes(content)
         os.replace(temporary, path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only file system refuses this, too
+            temporary.unlink()
         return False
     return True
 

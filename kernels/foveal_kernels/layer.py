@@ -70,7 +70,8 @@ def start():
 
 def _wanted(found):
     asked = config.THREADING_LAYER
-    return f"it needs Numba's layer tbb or omp; Numba, asked for {asked!r}, {found} (pip install tbb)"
+    remedy = "set NUMBA_THREADING_LAYER=threadsafe" if asked in ("workqueue", "omp") else "pip install tbb"
+    return f"it needs Numba's layer tbb or omp; Numba, asked for {asked!r}, {found} ({remedy})"
 
 
 def run(kernel, threads, *arguments):

@@ -84,13 +84,19 @@ _LATER = {
     "tune_allocator": "foveal.run.allocator",
     "verify": "foveal.verification",
 }
+_MODULES = ("backends", "chat", "grpc")
 
 
 def __getattr__(name: str) -> _typing.Any:
     """Import what few callers need when it is asked for."""
-    if name == "grpc":
-        return _import_module("foveal.grpc")
+    if name in _MODULES:
+        return _import_module(f"foveal.{name}")
     module = _LATER.get(name)
     if module is not None:
         return getattr(_import_module(module), name)
     raise AttributeError(f"module 'foveal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name what is imported later, too, for who completes names."""
+    return sorted({*globals(), *_LATER, *_MODULES})

@@ -103,3 +103,10 @@ def test_the_document_shows_a_whole_run():
     document = (ROOT / "docs" / "founding.md").read_text()
     assert re.findall(r"the bytes of (\d+) of (\d+) images", document) == [("900", "900")] * 4
     assert (ROOT / "docs" / "founding.svg").stat().st_size < 150_000
+
+
+@pytest.mark.parametrize("option", ["--images", "--rounds"])
+def test_a_number_that_measures_nothing_is_refused(option):
+    done = subprocess.run([sys.executable, str(SCRIPT), option, "0"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"founding.py: error: argument {option}: '0' is no whole number of at least 1\n")

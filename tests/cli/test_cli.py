@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from base64 import b64encode
@@ -595,6 +596,28 @@ def test_warmup_refuses():
     assert fail("warmup", "llava1_5", "--dtype", "int3").startswith("error: ")
 
 
+def test_warmup_says_where_it_could_not_keep_kernels(tmp_path):
+    """As in an image whose FOVEAL_CACHE_DIR was mistyped, or is another user's."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    variables = {**os.environ, "FOVEAL_CACHE_DIR": str(blocked), "TMPDIR": str(tmp_path), "FOVEAL_TARGET": "generic"}
+    command = [sys.executable, "-m", "foveal", "warmup", "qwen2_5_vl", "--dtype", "uint8", "--json"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    (own,) = (tmp_path / f"foveal-{os.getuid()}").iterdir()
+    assert done.stderr == f"{blocked / own.name} cannot be written: what was compiled is kept in {own}\n"
+    again = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert again.stderr == ""
+
+
+def test_warmup_says_that_it_could_not_keep_kernels(monkeypatch, tmp_path, warmed):
+    monkeypatch.setattr("foveal.run.warmup.compiled", lambda: ("emit",))
+    monkeypatch.setattr("foveal.run.warmup.cache_directories", lambda: (tmp_path / "absent",))
+    said = f"{tmp_path / 'absent'} cannot be written: what was compiled is not kept\n"
+    assert invoke("warmup", "llava1_5").stderr == said
+    monkeypatch.setattr("foveal.run.warmup.cache_directories", lambda: (tmp_path,))
+    assert invoke("warmup", "llava1_5").stderr == ""
+
+
 def test_doctor():
     found = json.loads(succeed("doctor", "--json"))
     assert {"level", "threads", "cache_directory", "versions"} <= set(found)
@@ -622,7 +645,9 @@ def test_doctor_says_when_the_cache_is_read_only(monkeypatch):
     assert "cache writable" not in succeed("doctor")
     found = import_module("foveal.run").info() | {"cache_writable": False}
     monkeypatch.setattr("foveal.run.info", lambda: found)
-    assert "\ncache writable   no: " in succeed("doctor")
+    assert "\ncache writable   no: what it lacks is compiled in each process\n" in succeed("doctor")
+    found["cache_fallback"] = "/elsewhere"
+    assert "\ncache writable   no: what it lacks is kept in /elsewhere\n" in succeed("doctor")
     assert json.loads(succeed("doctor", "--json"))["cache_writable"] is False
 
 

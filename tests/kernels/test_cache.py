@@ -187,6 +187,30 @@ def test_kernels_that_a_read_only_directory_lacks_go_elsewhere(monkeypatch, tmp_
     assert len(list(image.iterdir())) == len(list(own.iterdir())) == 1
 
 
+def test_kernels_that_cannot_be_kept_are_not_an_error(monkeypatch, tmp_path):
+    """A file where a directory should be refuses to be cleaned up, as a read-only file system does."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setattr(compile, "cache_directories", lambda: (blocked,))
+    files = compile._Files("kernel")
+    files.save("new", 2)
+    assert files.load("new") is None
+
+
+def test_where_there_is_no_directory_for_temporary_files(monkeypatch, tmp_path):
+    """As in a container whose file systems are all read-only."""
+
+    def nowhere():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("FOVEAL_CACHE_DIR", str(blocked))
+    monkeypatch.setattr(compile.tempfile, "gettempdir", nowhere)
+    (found,) = compile.cache_directories.__wrapped__()
+    assert found.parent == blocked
+
+
 def test_another_compiler_has_another_directory(directories, monkeypatch, tmp_path):
     before = directories(tmp_path)
     monkeypatch.setattr(compile, "_COMPILER", ("another version",))

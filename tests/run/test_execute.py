@@ -34,6 +34,17 @@ def test_no_memory_of_negative_size():
         aligned_empty((-1, 3), np.float32)
 
 
+def test_memory_of_one_dimension():
+    assert aligned_empty(5, "bfloat16").shape == aligned_empty(np.int64(5), "uint8").shape == (5,)
+    assert aligned_empty([2, 3], "float32").shape == (2, 3)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((2.5,), "uint8"), (2.5, "uint8"), ("23", "uint8"), ((2,), "float23")])
+def test_no_memory_of_what_is_no_shape_or_dtype(shape, dtype):
+    with pytest.raises(OptionError, match=r"^a shape has whole numbers, and a dtype is one of NumPy's or its name$"):
+        aligned_empty(shape, dtype)
+
+
 def test_results_are_aligned(pre):
     assert pre(IMAGE)["pixel_values"].ctypes.data % 64 == 0
 

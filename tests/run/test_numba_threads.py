@@ -115,7 +115,7 @@ def test_workqueue_is_refused():
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
     assert done.stdout == (
         "FOVEAL_PARALLEL is 'numba': it needs Numba's layer tbb or omp; Numba, asked for 'workqueue', runs on "
-        "workqueue, which ends the process when two threads call at once (pip install tbb)\n"
+        "workqueue, which ends the process when two threads call at once (set NUMBA_THREADING_LAYER=threadsafe)\n"
     )
 
 

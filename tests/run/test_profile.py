@@ -50,6 +50,10 @@ def test_where_nothing_can_be_written(monkeypatch, directories):
     monkeypatch.setattr(compile, "cache_directories", lambda: directories[:1])
     with pytest.raises(OptionError, match=r"^the profile cannot be stored: no directory of the cache can be written$"):
         profile.save(TUNED)
+    directories[0].parent.mkdir(exist_ok=True)
+    directories[0].write_text("")
+    with pytest.raises(OptionError, match=r"^the profile cannot be stored: no directory of the cache can be written$"):
+        profile.save(TUNED)
 
 
 @pytest.mark.parametrize(

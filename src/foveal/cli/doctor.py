@@ -16,7 +16,9 @@ def doctor(json: Json = False) -> None:
     rows: list[tuple[str, object]] = []
     for name, value in found.items():
         if name == "cache_writable":
-            rows += [] if value else [("cache writable", "no: what it lacks is kept elsewhere, or compiled anew")]
+            rows += [] if value else [("cache writable", _lacking(found["cache_fallback"]))]
+        elif name == "cache_fallback":
+            continue
         elif name == "cpu_quota":
             rows += [] if value is None else [("cpu quota", f"{value:g} CPUs")]
         elif name == "numba_layers":
@@ -28,6 +30,11 @@ def doctor(json: Json = False) -> None:
         else:
             rows.append((name.replace("_", " "), _text(value)))
     print_table(("", ""), rows)
+
+
+def _lacking(directory: str | None) -> str:
+    """Say what becomes of kernels that a cache lacks which cannot be written."""
+    return "no: what it lacks is " + (f"kept in {directory}" if directory else "compiled in each process")
 
 
 def _layers(names: list[str]) -> str:

@@ -37,6 +37,7 @@ def warmup(
     start = perf_counter()
     seconds = _warm(preprocessors, dtype, quiet=json)
     total = perf_counter() - start
+    _say_where()
     if json:
         rows = [
             {"model": one.name, "reference": one.reference, "dtype": dtype or one.dtype, "seconds": round(spent, 3)}
@@ -47,6 +48,17 @@ def warmup(
     for one, spent in zip(preprocessors, seconds, strict=True):
         typer.echo(f"{one.name:16} {one.reference:12} {dtype or one.dtype:10} {spent:6.1f} s")
     typer.echo(f"{'in all':40} {total:6.1f} s")
+
+
+def _say_where() -> None:
+    """Say on stderr that what was compiled is not where a server will look for it."""
+    from foveal.run.warmup import misplaced
+
+    found = misplaced()
+    if found:
+        wanted, kept = found
+        where = f"is kept in {kept}" if kept else "is not kept"
+        typer.echo(f"{wanted} cannot be written: what was compiled {where}", err=True)
 
 
 def _every(reference: str | None) -> "list[Preprocessor]":

@@ -48,7 +48,8 @@ def info() -> dict[str, Any]:
         ``level``; ``levels``, all that this CPU can run, best first; ``threads``; ``cpu_quota`` of
         the control groups, in CPUs; ``row_bands_on``, whose threads; ``numba_layers``, those that several threads may
         enter; ``profile``, with ``file`` None where it is the default; ``cache_directory``;
-        ``cache_writable``, whether new kernels can be kept there; ``cached_kernels``, the number of files in it;
+        ``cache_writable``, whether new kernels can be kept there; ``cache_fallback``, the directory that has them where
+        they cannot, None for none; ``cached_kernels``, the number of files in the first of them;
         ``jpeg_decoder``; ``cpu``; ``settings``, those of `Limits` and `FetchSettings` that the environment changes;
         ``versions``, None for packages that are not installed.
 
@@ -59,7 +60,7 @@ def info() -> dict[str, Any]:
     OptionError
         If a variable of the settings has no value that they can have.
     """
-    directory = cache_directories()[0]
+    directory, *others = cache_directories()
     tuned = profile.load()
     return {
         "level": instruction_level(),
@@ -71,6 +72,7 @@ def info() -> dict[str, Any]:
         "profile": msgspec.to_builtins(profile.current()) | {"file": str(tuned[0]) if tuned else None},
         "cache_directory": str(directory),
         "cache_writable": os.access(directory, os.W_OK),
+        "cache_fallback": str(others[0]) if others else None,
         "cached_kernels": sum(1 for _ in directory.glob("*.nbc")),
         "jpeg_decoder": "simplejpeg, as Pillow" if is_available() else "pillow",
         "cpu": cpu_name(),

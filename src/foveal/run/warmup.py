@@ -1,6 +1,8 @@
 """Compile before the first request: every kernel that a preprocessor can need, whatever size an image has."""
 
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -11,8 +13,9 @@ from foveal.plan.plan import Normalization, Plan, View
 from foveal.run.buffers import aligned_empty
 from foveal.run.execute import BYTES, digit_counts, run_view
 from foveal.types import DTYPES, Box, Size
+from foveal_kernels.compile import cache_directories, compiled
 
-__all__ = ["warmup_steps"]
+__all__ = ["misplaced", "warmup_steps"]
 
 
 def warmup_steps(
@@ -53,6 +56,20 @@ def warmup_steps(
                 yield "composite after the resize"
                 small = _small(view)
                 _run(_reading(small, small.canvas), plan.reference, BYTES, "uint8", None, backdrop)
+
+
+def misplaced() -> tuple[Path, Path | None] | None:
+    """Return where this process could not keep what it compiled, and where that is instead.
+
+    Returns
+    -------
+    pair of Path, optional
+        The wanted directory, and the one that has it, None for none; None where all is as it should be.
+    """
+    wanted, *others = cache_directories()
+    if not compiled() or os.access(wanted, os.W_OK):
+        return None
+    return wanted, others[0] if others else None
 
 
 def _kernels(view: View, reference: str, dtype: str) -> Iterator[tuple[str, View, int | None]]:
