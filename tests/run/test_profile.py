@@ -44,6 +44,8 @@ def test_the_first_directory_that_has_one_counts(directories):
     file = profile.save(DEFAULT)
     assert file.parent == directories[0]
     assert profile.load() == (file, DEFAULT)
+    assert profile.reset()  # both are removed
+    assert profile.load() is None
 
 
 def test_where_nothing_can_be_written(monkeypatch, directories):

@@ -206,19 +206,20 @@ def test_a_wrong_environment_is_named(monkeypatch, text):
         available_threads()
 
 
-def test_cpus_openmp_and_the_profile_count(monkeypatch):
+def test_cpus_and_openmp_count_and_the_profile_of_a_large_image(monkeypatch):
     monkeypatch.delenv("FOVEAL_THREADS")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(schedule, "cpu_count", lambda: 6)
-    with profile.using(DEFAULT):
-        assert available_threads() == 6
-        for text, count in (("4", 4), ("3,2", 3), ("9", 6), ("0", 6), ("many", 6), ("", 6)):
-            monkeypatch.setenv("OMP_NUM_THREADS", text)
-            assert available_threads() == count
-    with profile.using(Profile(threads=2)):
-        assert available_threads() == 2
-        monkeypatch.setenv("FOVEAL_THREADS", "5")
-        assert available_threads() == 5
+    assert available_threads() == 6
+    for text, count in (("4", 4), ("3,2", 3), ("9", 6), ("0", 6), ("many", 6), ("", 6)):
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert available_threads() == count
+    monkeypatch.setenv("FOVEAL_THREADS", "8")
+    assert available_threads() == 8
+    assert len(bands(1000, 1 << 30, 6)) == 6
+    with profile.using(Profile(threads=2)):  # of a large image: whole ones may have more
+        assert available_threads() == 8
+        assert len(bands(1000, 1 << 30, 6)) == 2
 
 
 def test_the_affinity_counts(monkeypatch):

@@ -132,16 +132,16 @@ def save(profile: Profile, directories: Sequence[Path] | None = None) -> Path:
 
 
 def reset() -> bool:
-    """Remove the profile of this machine; return whether there was one."""
-    found = load()
-    if found is None:
-        return False
-    try:
-        found[0].unlink()
-    except OSError:
-        raise OptionError("the profile cannot be removed: its directory cannot be written") from None
+    """Remove the profile of this machine from all directories of the cache; return whether there was one."""
+    removed = False
+    while found := load():
+        try:
+            found[0].unlink()
+        except OSError:
+            raise OptionError("the profile cannot be removed: its directory cannot be written") from None
+        removed = True
     _loaded.cache_clear()
-    return True
+    return removed
 
 
 def _record(profile: Profile) -> Record:

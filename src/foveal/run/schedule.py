@@ -48,12 +48,12 @@ _counts_others = True
 def available_threads() -> int:
     """Return how many threads this process uses at most.
 
-    ``FOVEAL_THREADS``; else the CPUs that the process may use (`foveal.run.cpus`), of which ``OMP_NUM_THREADS`` and the
-    profile of this machine may leave some free.
+    ``FOVEAL_THREADS``; else the CPUs that the process may use (`foveal.run.cpus`), of which ``OMP_NUM_THREADS`` may
+    leave some free.
     """
     text = os.environ.get("FOVEAL_THREADS", "").strip()
     if not text:
-        return min(filter(None, (cpu_count(), _openmp_threads(), profile.current().threads)))
+        return min(cpu_count(), _openmp_threads() or MOST_THREADS)
     if not text.isdecimal() or not 1 <= int(text) <= MOST_THREADS:
         raise OptionError(f"FOVEAL_THREADS is {text[:20]!r}: it must be a whole number from 1 to {MOST_THREADS}")
     return int(text)
@@ -99,8 +99,8 @@ def bands(rows: int, elements: int, threads: int, multiple: int = 1) -> list[tup
     """Split the rows of a canvas for several threads, at multiples; one band where the work is small."""
     if threads == 1:
         return [(0, rows)]
-    blocks = -(-rows // multiple)
-    count = max(1, min(threads, elements // profile.current().band_elements, blocks))
+    blocks, known = -(-rows // multiple), profile.current()
+    count = max(1, min(threads, known.threads or threads, elements // known.band_elements, blocks))
     edges = [min(blocks * i // count * multiple, rows) for i in range(count + 1)]
     return list(pairwise(edges))
 
