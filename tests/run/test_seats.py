@@ -105,3 +105,11 @@ def test_without_a_directory_of_its_own_each_process_counts_for_itself(monkeypat
     (tmp_path / f"foveal-{os.getuid()}").write_text("")
     ours, theirs = Seats(), Seats()
     assert len(ours.take(4, 4, True)) == len(theirs.take(4, 4, True)) == 4
+
+
+def test_without_a_temporary_directory_each_process_counts_for_itself(monkeypatch):
+    def refuse():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    assert len(Seats().take(4, 4, True)) == 4

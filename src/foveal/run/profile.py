@@ -6,7 +6,7 @@ one version of the kernels; any other is left alone. No value changes a bit of a
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -123,7 +123,8 @@ def save(profile: Profile, directories: Sequence[Path] | None = None) -> Path:
             temporary.write_bytes(content)
             os.replace(temporary, file)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # a read-only file system refuses this of a file that is not there, too
+                temporary.unlink()
             continue
         _loaded.cache_clear()
         return file

@@ -114,8 +114,8 @@ def _open(count: int) -> int | None:
     if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):
         return None
     digest = hashlib.sha256(repr((sorted(os.sched_getaffinity(0)), count)).encode())
-    directory = os.path.join(tempfile.gettempdir(), f"foveal-{os.getuid()}")
     try:
+        directory = os.path.join(tempfile.gettempdir(), f"foveal-{os.getuid()}")
         os.makedirs(directory, mode=0o700, exist_ok=True)
         state = os.lstat(directory)
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
