@@ -23,6 +23,8 @@ from operator import length_hint
 from queue import SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from foveal.errors import OptionError
 from foveal.run import profile
 from foveal.run.cpus import cpu_count
@@ -72,9 +74,9 @@ def thread_count(threads: int | None) -> int:
     """Return the number of threads of a call, checking what the caller asked for."""
     if threads is None:
         return available_threads()
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise OptionError("threads must be a whole number of at least 1, or None for all that are available")
-    return threads
+    return int(threads)
 
 
 def bands(rows: int, elements: int, threads: int, multiple: int = 1) -> list[tuple[int, int]]:
@@ -186,12 +188,20 @@ class _Call(Generic[Result]):
                     break
                 except BaseException as error:
                     interrupt = interrupt or error
-            if interrupt:
-                raise interrupt
+            try:
+                if interrupt:
+                    raise interrupt
+            finally:
+                interrupt = None  # or it would have this frame, and this frame it
         if self._errors:
-            interrupts = (error for error in self._errors.values() if not isinstance(error, Exception))
-            raise next(interrupts, self._errors[min(self._errors)])
+            raise self._taken_error()
         return self._results  # type: ignore[return-value]
+
+    def _taken_error(self) -> BaseException:
+        """Return the error to be raised, and keep none: they have the frames that have this call."""
+        errors, self._errors = self._errors, {}
+        interrupts = (error for error in errors.values() if not isinstance(error, Exception))
+        return next(interrupts, errors[min(errors)])
 
     def _recruit(self) -> None:
         """Ask the pool for helpers, on seats that are free; where no thread can be had, the caller works alone.
@@ -240,6 +250,7 @@ class _Call(Generic[Result]):
         self._exhaust()
         for helper in self._helpers:
             self._dismiss(helper)
+        self._helpers.clear()  # they refer to this call, and it to the output
 
     def _dismiss(self, helper: "_Helper") -> None:
         helper.end()
