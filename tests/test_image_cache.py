@@ -211,6 +211,10 @@ def test_requests_at_the_same_time(qwen):
     assert 0 < stats.bytes <= stats.max_bytes
 
 
+def test_a_bound_may_be_a_number_of_numpys():
+    assert type(ImageCache(np.int64(5)).stats().max_bytes) is int
+
+
 def test_only_a_cache_is_one(qwen):
     with pytest.raises(OptionError, match=r"^cache must be an ImageCache$"):
         processed(qwen, [], cache={})

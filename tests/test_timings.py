@@ -164,6 +164,21 @@ def test_the_switch_is_as_it_was():
     assert (logger.level, logger.handlers) == before
 
 
+def test_blocks_that_overlap():
+    """As those of several threads do: the first to begin is the first to end."""
+    logger = logging.getLogger("foveal.timings")
+    before = logger.level, list(logger.handlers)
+    first, second = collected(), collected()
+    first.__enter__()
+    calls = second.__enter__()
+    first.__exit__(None, None, None)
+    with timed("call", 1):
+        pass
+    second.__exit__(None, None, None)
+    assert len(calls) == 1
+    assert (logger.level, logger.handlers) == before
+
+
 def test_the_line_of_the_log(qwen, caplog):
     with caplog.at_level(logging.DEBUG, "foveal.timings"):
         qwen(png(), threads=1)

@@ -48,21 +48,33 @@ def cache_directories():
 
     ``FOVEAL_CACHE_DIR``, or the user's cache directory, below it a name that follows from the compiler and the sources
     of all kernels. Where that cannot be written, as in an image that was warmed up by another user, it is still read,
-    and what it lacks goes to a directory of the user's own below the system's temporary directory.
+    and what it lacks goes to a directory of the user's own below the system's temporary directory. Where there is
+    neither, the one directory that is returned holds nothing.
     """
     digest = hashlib.sha256(repr(_COMPILER).encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:16]}"
-    root = os.environ.get("FOVEAL_CACHE_DIR") or user_cache_path("foveal", appauthor=False)
-    wanted = Path(root).expanduser().absolute() / name
+    wanted = _wanted_root() / name
     if _is_writable(wanted):
         return (wanted,)
     try:
         own = Path(tempfile.gettempdir()) / f"foveal-{os.getuid()}"
-    except FileNotFoundError:  # all file systems are read-only
+    except OSError:  # nothing can be written anywhere
         return (wanted,)
     return (wanted, own / name) if _is_private(own) and _is_writable(own / name) else (wanted,)
+
+
+def _wanted_root():
+    """Return what was asked for; a file, below which nothing can lie, where a user without a home asked for nothing."""
+    given = os.environ.get("FOVEAL_CACHE_DIR")
+    if given:
+        return Path(os.path.expanduser(given)).absolute()
+    try:
+        usual = user_cache_path("foveal", appauthor=False)
+    except RuntimeError:
+        return Path(os.devnull)
+    return usual if usual.is_absolute() else Path(os.devnull)
 
 
 def _is_writable(directory):
@@ -152,7 +164,7 @@ def _replace(path, content):
         temporary.write_bytes(content)
         os.replace(temporary, path)
     except OSError:
-        with suppress(OSError):  # a read-only file system refuses this, too
+        with suppress(OSError):  # a read-only file system refuses this of a file that is not there, too
             temporary.unlink()
         return False
     return True

@@ -84,9 +84,9 @@ class ImageCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
+        if isinstance(max_bytes, bool) or not isinstance(max_bytes, int | np.integer) or max_bytes < 0:
             raise OptionError("max_bytes must be a whole number of at least 0")
-        self.max_bytes = max_bytes
+        self.max_bytes = int(max_bytes)
         self._hits = self._misses = self._evictions = self._bytes = 0
         self._parts: OrderedDict[Key, Part] = OrderedDict()
         self._lock = threading.Lock()

@@ -6,6 +6,7 @@ Source: vllm 0.33.0, multimodal/processing/context.py, TimingContext.
 """
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -151,14 +152,47 @@ def collected() -> Iterator[list[Timings]]:
     >>> print(calls[0])
     """
     found: list[Timings] = []
-    handler, before = _Collector(found), logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
+    handler = _Collector(found)
+    _switch_on(handler)
     try:
         yield found
     finally:
-        logger.setLevel(before)
+        _switch_off(handler)
+
+
+_lock = threading.Lock()
+_level_before = logging.NOTSET
+
+
+def _switch_on(handler: "_Collector") -> None:
+    """Note the level that the logger had before all blocks that are open now, which may overlap in any order."""
+    global _level_before
+    with _lock:
+        if not _is_collecting():
+            _level_before = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+
+
+def _switch_off(handler: "_Collector") -> None:
+    with _lock:
         logger.removeHandler(handler)
+        if not _is_collecting():
+            logger.setLevel(_level_before)
+
+
+def _is_collecting() -> bool:
+    return any(isinstance(handler, _Collector) for handler in logger.handlers)
+
+
+def _renew_lock() -> None:
+    """After a fork the threads that held locks are gone: start anew."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class _Collector(logging.Handler):

@@ -187,28 +187,49 @@ def test_kernels_that_a_read_only_directory_lacks_go_elsewhere(monkeypatch, tmp_
     assert len(list(image.iterdir())) == len(list(own.iterdir())) == 1
 
 
-def test_kernels_that_cannot_be_kept_are_not_an_error(monkeypatch, tmp_path):
-    """A file where a directory should be refuses to be cleaned up, as a read-only file system does."""
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setattr(compile, "cache_directories", lambda: (blocked,))
-    files = compile._Files("kernel")
-    files.save("new", 2)
-    assert files.load("new") is None
+def test_what_no_directory_takes_is_not_kept(monkeypatch, tmp_path):
+    """A file in the place of a directory refuses all that a read-only file system does."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(compile, "cache_directories", lambda: (tmp_path / "file", tmp_path))
+    compile._Files("kernel").save("new", 1)
+    assert compile._Files("kernel").load("new") == 1
+    monkeypatch.setattr(compile, "cache_directories", lambda: (tmp_path / "file",))
+    compile._Files("kernel").save("new", 1)
+    assert compile._Files("kernel").load("new") is None
 
 
-def test_where_there_is_no_directory_for_temporary_files(monkeypatch, tmp_path):
-    """As in a container whose file systems are all read-only."""
+def test_without_a_home_kernels_are_kept_in_the_temporary_directory(tmp_path):
+    """As a container's user may have none."""
+    variables = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = (
+        "import json, os, pwd\n"
+        "def nobody(uid):\n    raise KeyError(uid)\n"
+        "pwd.getpwuid = nobody\n"
+        "from foveal_kernels.compile import cache_directories\n"
+        "print(json.dumps(list(map(str, cache_directories()))))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, check=True)
+    nowhere, own = map(Path, json.loads(result.stdout))
+    assert nowhere.parent == Path(os.devnull)
+    assert own.parent == tmp_path / f"foveal-{os.getuid()}"
 
-    def nowhere():
+
+def test_without_a_temporary_directory_the_wanted_one_is_read(directories, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    directories(tmp_path)
+
+    def refuse():
         raise FileNotFoundError("No usable temporary directory found")
 
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    monkeypatch.setenv("FOVEAL_CACHE_DIR", str(blocked))
-    monkeypatch.setattr(compile.tempfile, "gettempdir", nowhere)
-    (found,) = compile.cache_directories.__wrapped__()
-    assert found.parent == blocked
+    monkeypatch.setattr(compile.tempfile, "gettempdir", refuse)
+    monkeypatch.setenv("FOVEAL_CACHE_DIR", str(tmp_path / "file"))
+    (wanted,) = compile.cache_directories.__wrapped__()
+    assert wanted.parent == tmp_path / "file"
+
+
+def test_a_home_that_is_not_known_is_a_name_like_any_other(directories, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert directories("~nobody-of-that-name/kernels")[0].parts[-3:-1] == ("~nobody-of-that-name", "kernels")
 
 
 def test_another_compiler_has_another_directory(directories, monkeypatch, tmp_path):

@@ -48,7 +48,12 @@ def test_the_first_directory_that_has_one_counts(directories):
     assert profile.load() is None
 
 
-def test_where_nothing_can_be_written(monkeypatch, directories):
+@pytest.mark.parametrize("is_there", [False, True])
+def test_where_nothing_can_be_written(monkeypatch, directories, is_there):
+    """A file in the place of a directory refuses all that a read-only file system does."""
+    if is_there:
+        directories[0].parent.mkdir()
+        directories[0].write_text("")
     monkeypatch.setattr(compile, "cache_directories", lambda: directories[:1])
     with pytest.raises(OptionError, match=r"^the profile cannot be stored: no directory of the cache can be written$"):
         profile.save(TUNED)

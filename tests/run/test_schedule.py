@@ -1,11 +1,15 @@
 """The pool: order of results and errors, limits, many callers."""
 
 import contextlib
+import gc
+import inspect
 import io
 import os
 import signal
+import sys
 import tempfile
 import threading
+import weakref
 from functools import partial
 
 import numpy as np
@@ -16,7 +20,7 @@ import foveal
 from foveal.errors import OptionError
 from foveal.media.arrays import array_pixels
 from foveal.media.sources import open_source
-from foveal.run import cpus, execute, profile, schedule
+from foveal.run import cpus, execute, profile, schedule, seats
 from foveal.run.execute import run_batch
 from foveal.run.profile import DEFAULT, Profile
 from foveal.run.schedule import available_threads, bands, run_all, thread_count, worthwhile
@@ -77,11 +81,12 @@ def test_an_interrupted_wait_still_waits():
 
 
 def test_where_no_thread_can_be_had_the_caller_works_alone(monkeypatch):
-    def refuse():
-        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+    def refuse(seat):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    monkeypatch.setattr(schedule, "_executor", refuse)
+    monkeypatch.setattr(schedule, "_thread_of", refuse)
     assert run_all([lambda i=i: i for i in range(5)], 4) == [0, 1, 2, 3, 4]
+    assert not schedule._seats._owners
 
 
 def test_an_interrupt_begins_nothing_more():
@@ -100,6 +105,95 @@ def test_an_interrupt_begins_nothing_more():
         threading.Event().wait(0.05)
         assert len(begun) < 10
         assert run_all([lambda: 7] * 3, threads) == [7, 7, 7]
+
+
+class Stop(BaseException):
+    pass
+
+
+def stopped(steps, work):
+    """Do work, interrupted where a signal's handler may be: at the start or after the end of the n-th call in it."""
+    left, files = [steps], (schedule.__file__, seats.__file__, contextlib.__file__)
+
+    def count(frame, event, argument):
+        between = event == "c_return" or not frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event != "c_call" and between and frame.f_code.co_filename in files:
+            left[0] -= 1
+            if left[0] < 0:
+                sys.setprofile(None)
+                raise Stop
+
+    sys.setprofile(count)
+    try:
+        work()
+    except Stop:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_interrupt_at_any_step_leaves_all_as_it_was(monkeypatch, tmp_path, shared, failing):
+    """No thread works on when the call has raised, no seat stays taken, and nothing waits for ever."""
+    if shared:
+        monkeypatch.delenv("FOVEAL_THREADS")
+        monkeypatch.setattr(schedule, "available_threads", lambda: 8)
+        monkeypatch.setattr(seats, "cpu_count", lambda: 8)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.setattr(schedule, "_seats", schedule.Seats())
+    working, lock = [0], threading.Lock()
+
+    def task(i):
+        with lock:
+            working[0] += 1
+        threading.Event().wait(0.0005)
+        with lock:
+            working[0] -= 1
+        if failing and i == 2:
+            raise ValueError
+
+    def work():
+        with contextlib.suppress(ValueError):
+            run_all([partial(task, i) for i in range(4)], 3)
+
+    steps = 0
+    while stopped(steps, work):
+        assert working == [0]
+        assert not any(vars(schedule._here).values())
+        steps += 1
+    assert steps > 50
+    work()
+    assert not schedule._seats._owners
+    assert not schedule._seats._standing
+    assert len({*run_all([lambda: (pause(), threading.get_ident())[1]] * 8, 3)}) > 1
+
+
+@pytest.mark.parametrize("error", [None, ValueError, Stop])
+def test_what_a_call_had_goes_with_it(error):
+    """Outputs that wait for Python's collector would be memory of several calls."""
+
+    class Output:
+        def touch(self):
+            pause()
+            if error:
+                raise error
+
+    gc.disable()
+    try:
+        output = Output()
+        gone = weakref.ref(output)
+        with contextlib.suppress(ValueError, Stop):
+            run_all([output.touch] * 6, 3)
+        del output
+        for _ in range(1000):  # a helper that came too late lets go of the call when it wakes
+            if gone() is None:
+                break
+            pause()
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_at_most_so_many_threads():
@@ -184,7 +278,7 @@ def test_one_image_is_not_divided_where_other_calls_have_all_threads(monkeypatch
     calls = []
     monkeypatch.setattr(execute, "run_all", lambda tasks, count: calls.append(len(tasks)) or run_all(tasks, count))
     for others, images in (([], [1, 2]), ([0], [1, 2]), ([0, 1], [1]), ([0, 1, 2], [1])):
-        monkeypatch.setattr(schedule._seats, "_numbers", set(others))
+        monkeypatch.setattr(schedule._seats, "_owners", dict.fromkeys(others, weakref.ref(monkeypatch)))
         calls.clear()
         threads_that_decode([(900, 900)])
         assert calls == images
@@ -194,16 +288,27 @@ def test_threads_of_a_call(monkeypatch):
     monkeypatch.setenv("FOVEAL_THREADS", "3")
     assert thread_count(None) == 3
     assert thread_count(5) == 5
-    for wrong in (0, -1, True, 1.5, "2"):
+    assert type(thread_count(np.int64(2))) is int
+    for wrong in (0, -1, True, 1.5, "2", np.zeros(2, int), np.zeros((), float)):
         with pytest.raises(OptionError, match=r"^threads must be a whole number of at least 1, or None for all"):
             thread_count(wrong)
 
 
-@pytest.mark.parametrize("text", ["0", "-2", "many", "1.5", "9999"])
+@pytest.mark.parametrize("text", ["0", "-2", "many", "1.5", "9999", "²"])
 def test_a_wrong_environment_is_named(monkeypatch, text):
     monkeypatch.setenv("FOVEAL_THREADS", text)
     with pytest.raises(OptionError, match=rf"^FOVEAL_THREADS is '{text}': it must be a whole number from 1 to 1024$"):
         available_threads()
+
+
+def test_a_number_that_python_does_not_read_is_none(monkeypatch):
+    monkeypatch.setenv("FOVEAL_THREADS", "9" * 5000)
+    with pytest.raises(OptionError, match=r"^FOVEAL_THREADS is '9{20}': it must be"):
+        available_threads()
+    monkeypatch.delenv("FOVEAL_THREADS")
+    monkeypatch.setattr(schedule, "cpu_count", lambda: 6)
+    monkeypatch.setenv("OMP_NUM_THREADS", "9" * 5000)
+    assert available_threads() == 6
 
 
 def test_cpus_and_openmp_count_and_the_profile_of_a_large_image(monkeypatch):
@@ -344,7 +449,7 @@ def test_a_processes_seats_are_all_given_back():
     for tasks in ([pause] * 9, [pause, fail] * 4, [lambda: run_all([pause] * 3, 3)] * 5):
         with contextlib.suppress(ValueError):
             run_all(tasks, 8)
-    assert not schedule._seats._numbers
+    assert not schedule._seats._owners
     assert not schedule._seats._standing
 
 
@@ -354,10 +459,10 @@ def test_without_a_free_cpu_there_is_no_helper(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(schedule, "_seats", schedule.Seats())
     other = schedule.Seats()
-    taken = other.take(1024, 1024, True)
+    other.take(monkeypatch, 1024, 1024, True)
     used = run_all([lambda: (pause(), threading.current_thread().name)[1]] * 8, 4)
     assert set(used) == {threading.current_thread().name}
     with schedule.counting_alone():  # as `foveal tune` measures
         used = run_all([lambda: (pause(), threading.current_thread().name)[1]] * 8, 4)
     assert len(set(used)) == min(cpus.cpu_count(), 4)
-    other.leave(taken)
+    other.leave(monkeypatch)

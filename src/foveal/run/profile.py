@@ -123,7 +123,7 @@ def save(profile: Profile, directories: Sequence[Path] | None = None) -> Path:
             temporary.write_bytes(content)
             os.replace(temporary, file)
         except OSError:
-            with suppress(OSError):  # a read-only file system refuses this, too
+            with suppress(OSError):  # a read-only file system refuses this of a file that is not there, too
                 temporary.unlink()
             continue
         _loaded.cache_clear()

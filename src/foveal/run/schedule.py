@@ -1,22 +1,29 @@
-"""Who runs where: a pool of threads of our own, running kernels that hold no GIL.
+"""Who runs where: threads of our own, running kernels that hold no GIL.
 
 Many images are one task each, one large image is a task for each band of its rows, and what is small stays on the
 caller's thread. A call has helpers only where CPUs are free: threads of this process that compute, and those of other
 processes (`foveal.run.seats`), are counted. So callers on many threads, or in many processes, each work alone; a call
 from a task of another call does, too. A thread that waits for a seat does not exist, hence no deadlock.
 
+A signal's handler, as that of Ctrl-C, may raise in the caller's thread between any two steps of Python. The executors
+of the standard library do not bear that: a lock that is taken in that moment is never given back, and the process hangs
+when it ends. Here a call waits for its helpers by steps that can be taken again.
+
 Numba's own threads are used only where ``FOVEAL_PARALLEL`` asks for them: see `foveal.run.numba_threads`.
 """
 
+import atexit
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from operator import length_hint
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from foveal.errors import OptionError
 from foveal.run import profile
@@ -35,11 +42,8 @@ __all__ = [
 ]
 
 MOST_THREADS = 1024
-NONE: list[int] = []
 
 Result = TypeVar("Result")
-_lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
 _seats = Seats()
 _here = threading.local()
 _counts_others = True
@@ -54,15 +58,21 @@ def available_threads() -> int:
     text = os.environ.get("FOVEAL_THREADS", "").strip()
     if not text:
         return min(cpu_count(), _openmp_threads() or MOST_THREADS)
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_THREADS:
+    count = _threads_in(text)
+    if count is None:
         raise OptionError(f"FOVEAL_THREADS is {text[:20]!r}: it must be a whole number from 1 to {MOST_THREADS}")
-    return int(text)
+    return count
 
 
 def _openmp_threads() -> int | None:
     """Return what ``OMP_NUM_THREADS`` says of the outermost level; like OpenMP, ignore what is no number."""
-    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(text) if text.isdecimal() and 1 <= int(text) <= MOST_THREADS else None
+    return _threads_in(os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip())
+
+
+def _threads_in(text: str) -> int | None:
+    """Return a number of threads, None for what is none; Python refuses to read thousands of digits."""
+    count = int(text) if text.isdecimal() and len(text) < 100 else 0
+    return count if 1 <= count <= MOST_THREADS else None
 
 
 def _shared() -> bool:
@@ -90,9 +100,9 @@ def thread_count(threads: int | None) -> int:
     """Return the number of threads of a call, checking what the caller asked for."""
     if threads is None:
         return available_threads()
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise OptionError("threads must be a whole number of at least 1, or None for all that are available")
-    return threads
+    return int(threads)
 
 
 def bands(rows: int, elements: int, threads: int, multiple: int = 1) -> list[tuple[int, int]]:
@@ -142,17 +152,21 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
 @contextmanager
 def helping(threads: int) -> Iterator[int]:
     """Take seats for threads that are not of this pool; yield how many there are with the caller's."""
+    owner = _Owner()
     with _seated():
-        helpers = [] if _is_inside() else _seats.take(threads - 1, available_threads(), _shared())
         try:
-            yield 1 + len(helpers)
+            yield 1 + (0 if _is_inside() else len(_seats.take(owner, threads - 1, available_threads(), _shared())))
         finally:
-            _seats.leave(helpers)
+            _seats.leave(owner)
 
 
 def _is_inside() -> bool:
     """Whether this thread works on one of several tasks of a call."""
     return getattr(_here, "inside", False)
+
+
+class _Owner:
+    """Whoever has seats."""
 
 
 @contextmanager
@@ -161,14 +175,14 @@ def _seated() -> Iterator[None]:
     if getattr(_here, "seated", False):
         yield
         return
-    limit, seat = available_threads(), NONE
+    limit, owner = available_threads(), _Owner()
     try:
         _here.seated = True
-        seat = _seats.take_or_stand(limit, _shared())
+        _seats.take_or_stand(owner, limit, _shared())
         yield
     finally:
         _here.seated = False
-        _seats.leave(seat)
+        _seats.leave(owner)
 
 
 class _Call(Generic[Result]):
@@ -181,10 +195,11 @@ class _Call(Generic[Result]):
         self._errors: dict[int, BaseException] = {}
         self._limit = available_threads()
         self._most = min(threads, self._limit) - 1
-        self._helpers: dict[Future[None], int] = {}
+        self._helpers: list[_Helper] = []
 
     def run(self) -> list[Result]:
         """Work until no task is left, wait for the helpers, and return the results."""
+        interrupt: BaseException | None = None
         _here.inside = True
         try:
             self._recruit()
@@ -193,45 +208,56 @@ class _Call(Generic[Result]):
                 self._recruit()
         finally:
             _here.inside = False
-            self._exhaust()
-            self._finish()
+            while True:
+                try:
+                    self._finish()
+                    break
+                except BaseException as error:
+                    interrupt = interrupt or error
+            try:
+                if interrupt:
+                    raise interrupt
+            finally:
+                interrupt = None  # or it would have this frame, and this frame it
         if self._errors:
-            interrupts = (error for error in self._errors.values() if not isinstance(error, Exception))
-            raise next(interrupts, self._errors[min(self._errors)])
+            raise self._taken_error()
         return self._results  # type: ignore[return-value]
+
+    def _taken_error(self) -> BaseException:
+        """Return the error to be raised, and keep none: they have the frames that have this call."""
+        errors, self._errors = self._errors, {}
+        interrupts = (error for error in errors.values() if not isinstance(error, Exception))
+        return next(interrupts, errors[min(errors)])
 
     def _recruit(self) -> None:
         """Ask the pool for helpers, on seats that are free; where no thread can be had, the caller works alone.
 
         No thread can be had at the interpreter's end.
         """
-        helping = sum(not helper.done() for helper in self._helpers)
-        wanted = min(self._most - helping, length_hint(self._numbers) - 1)
-        if wanted <= 0:
-            return
-        for seat in _seats.take(wanted, self._limit, _shared()):
+        helping = sum(not helper.is_over for helper in self._helpers)
+        for _ in range(min(self._most - helping, length_hint(self._numbers) - 1)):
+            helper = _Helper(self._help)
+            seats = _seats.take(helper, 1, self._limit, _shared())
+            if not seats:
+                return
+            self._helpers.append(helper)
             try:
-                helper = _executor().submit(self._help, seat)
+                _thread_of(seats[0]).jobs.put(helper)
             except RuntimeError:
-                _seats.leave([seat])
+                self._dismiss(helper)
                 self._most = 0
-            else:
-                self._helpers[helper] = seat
 
-    def _help(self, seat: int) -> None:
+    def _help(self, helper: "_Helper") -> None:
         """Work on a thread of the pool, until another caller of this process has no seat."""
-        kept = True
         _here.inside = _here.seated = True
         try:
             for number in self._numbers:
                 self._do(number)
-                if _seats.hand_over(seat):
-                    kept = False
+                if _seats.hand_over(helper):
                     return
         finally:
             _here.inside = _here.seated = False
-            if kept:
-                _seats.leave([seat])
+            _seats.leave(helper)
 
     def _do(self, number: int) -> None:
         """Do a task (advancing a range iterator, which two threads share, is atomic under the GIL)."""
@@ -246,39 +272,87 @@ class _Call(Generic[Result]):
         deque(self._numbers, maxlen=0)
 
     def _finish(self) -> None:
-        """Wait for the helpers that have started; those that have not would find nothing to do."""
-        interrupt: BaseException | None = None
-        while True:
-            try:
-                wait([helper for helper in tuple(self._helpers) if not self._is_cancelled(helper)])
-                break
-            except BaseException as error:
-                interrupt = interrupt or error
-        if interrupt:
-            raise interrupt
+        """Wait for the helpers that have begun; may be done again where it was interrupted."""
+        self._exhaust()
+        for helper in self._helpers:
+            self._dismiss(helper)
+        self._helpers.clear()  # they refer to this call, and it to the output
 
-    def _is_cancelled(self, helper: Future[None]) -> bool:
-        if not helper.cancel():
-            return False
-        _seats.leave([self._helpers.pop(helper)])
-        return True
+    def _dismiss(self, helper: "_Helper") -> None:
+        helper.end()
+        _seats.leave(helper)
 
 
-def _executor() -> ThreadPoolExecutor:
-    """Return the pool; it makes a thread when none is idle, and seats bound how many work."""
-    global _pool
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="foveal")
-        return _pool
+class _Helper:
+    """A thread's work for a call, and the owner of that thread's seat."""
+
+    def __init__(self, work: Callable[["_Helper"], None]) -> None:
+        self._work = work
+        self._begun: dict[str, str] = {}
+        self._running = threading.Lock()
+        self._running.acquire()
+        self.is_over = False
+
+    def run(self) -> None:
+        """Work, on a thread of the pool."""
+        try:
+            if self._begun.setdefault("by", "helper") == "helper":
+                self._work(self)
+        finally:
+            self.is_over = True
+            self._running.release()
+
+    def end(self) -> None:
+        """Wait until it is over; one that has not begun would find nothing to do, and never begins."""
+        if self._begun.setdefault("by", "caller") == "helper":
+            while not self.is_over:
+                self._running.acquire()
+        self.is_over = True
 
 
-def _forget_pool() -> None:
+class _Thread(NamedTuple):
+    """A thread of the pool, and what it does next."""
+
+    thread: threading.Thread
+    jobs: "SimpleQueue[_Helper | None]"
+
+
+_threads: dict[int, _Thread] = {}
+
+
+def _thread_of(seat: int) -> _Thread:
+    """Return the thread of a seat: there are as many as helpers have ever worked at once."""
+    found = _threads.get(seat)
+    if found is None:
+        jobs: SimpleQueue[_Helper | None] = SimpleQueue()
+        found = _Thread(threading.Thread(target=_serve, args=(jobs,), name=f"foveal_{seat}", daemon=True), jobs)
+        found.thread.start()
+        _threads[seat] = found
+    return found
+
+
+def _serve(jobs: "SimpleQueue[_Helper | None]") -> None:
+    while (helper := jobs.get()) is not None:
+        helper.run()
+        del helper  # what it holds is not kept until the next one comes
+
+
+@atexit.register
+def _end_threads() -> None:
+    """Wait for helpers of daemon threads, which the interpreter's end would stop within a kernel."""
+    for known in tuple(_threads.values()):
+        known.jobs.put(None)
+    for known in tuple(_threads.values()):
+        known.thread.join()
+
+
+def _forget_threads() -> None:
     """After a fork the child has no threads: start anew."""
-    global _here, _lock, _pool
-    _here, _lock, _pool = threading.local(), threading.Lock(), None
+    global _here
+    _here = threading.local()
+    _threads.clear()
     _seats.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_threads)

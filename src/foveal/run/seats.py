@@ -12,6 +12,8 @@ import stat
 import struct
 import tempfile
 import threading
+import weakref
+from contextlib import suppress
 from itertools import chain
 
 from foveal.run.cpus import cpu_count
@@ -23,89 +25,105 @@ except ImportError:  # not a POSIX system
 
 __all__ = ["Seats"]
 
+Owner = weakref.ref[object]
+"""Not the owner itself, so that his end is seen."""
+
 TRIES = 8
 """Seats of other processes that are tried in vain before a call does without: a system call each."""
 
 
 class Seats:
-    """Seats of one process. A caller without one computes all the same, and has the next that a helper gives up."""
+    """Seats of one process. A caller without one computes all the same, and has the next that a helper gives up.
+
+    Whoever has seats is an object, its owner. A signal may interrupt the main thread between any two steps, those of
+    `leave` included, so the seats of an owner who is no more count as free.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._numbers: set[int] = set()
-        self._standing: list[list[int]] = []
+        self._owners: dict[int, Owner] = {}
+        self._standing: list[Owner] = []
         self._file: int | None = None
         self._count = 0
 
     @property
     def taken(self) -> int:
         """Seats that this process has."""
-        return len(self._numbers)
+        return len(self._owners)
 
-    def take(self, wanted: int, limit: int, shared: bool) -> list[int]:
-        """Take seats, as many as are free and at most ``wanted``.
+    def take(self, owner: object, wanted: int, limit: int, shared: bool) -> list[int]:
+        """Take seats, as many as are free and at most ``wanted``, and return their numbers.
 
         Parameters
         ----------
+        owner : object
+            Who has them until `leave`, at the longest as long as there are references to it.
         wanted : int
         limit : int
             Seats that this process may have at a time.
         shared : bool
             Whether the seats of other processes count.
-
-        Returns
-        -------
-        list of int
-            To be given back with `leave`.
         """
+        reference = weakref.ref(owner)
         with self._lock:
+            self._free(None)
             taken: list[int] = []
             file = self._shared_file() if shared else None
             count = limit if file is None else max(limit, self._count)
             start, misses = os.getpid() % count, 0
             for number in chain(range(start, count), range(start)):
-                if len(taken) >= wanted or len(self._numbers) >= limit or misses == TRIES:
+                if len(taken) >= wanted or len(self._owners) >= limit or misses == TRIES:
                     break
-                if number in self._numbers:
+                if number in self._owners:
                     continue
+                self._owners[number] = reference  # first, as an interrupt may come before the next step
                 if file is None or _locked(file, number):
-                    self._numbers.add(number)
                     taken.append(number)
                 else:
+                    del self._owners[number]
                     misses += 1
             return taken
 
-    def take_or_stand(self, limit: int, shared: bool) -> list[int]:
-        """Take a seat for a caller; return a list that it is in, or will be in, and that `leave` must be given."""
-        seat = self.take(1, limit, shared)
-        if not seat:
+    def take_or_stand(self, owner: object, limit: int, shared: bool) -> None:
+        """Take a seat for a caller, who stands where there is none, and has the first that is handed over."""
+        if not self.take(owner, 1, limit, shared):
             with self._lock:
-                self._standing.append(seat)
-        return seat
+                self._standing.append(weakref.ref(owner))
 
-    def hand_over(self, number: int) -> bool:
-        """Give a seat to a caller of this process who has none; return whether there was one."""
+    def hand_over(self, owner: object) -> bool:
+        """Give an owner's seats to a caller of this process who has none; return whether there was one."""
         with self._lock:
-            if self._standing:
-                self._standing.pop(0).append(number)
-                return True
+            while self._standing:
+                caller = self._standing.pop(0)()
+                if caller is not None:
+                    for number in self._seats_of(owner):
+                        self._owners[number] = weakref.ref(caller)
+                    return True
             return False
 
-    def leave(self, numbers: list[int]) -> None:
-        """Give seats back; those of a parent process are not this one's to give."""
+    def leave(self, owner: object) -> None:
+        """Give an owner's seats back; those of a parent process are not this one's to give."""
         with self._lock:
-            self._standing = [waiting for waiting in self._standing if waiting is not numbers]
-            for number in numbers:
-                if number in self._numbers:
-                    self._numbers.remove(number)
-                    if self._file is not None:
-                        _unlock(self._file, number)
+            self._standing = [caller for caller in self._standing if caller() is not owner]
+            self._free(owner)
 
     def forget(self) -> None:
         """After a fork: the parent's seats are the parent's, and so is the open file that holds them."""
-        if self._file is not None:
-            os.close(self._file)
+        file = self._file
         self.__init__()  # type: ignore[misc]
+        if file is not None:
+            with suppress(OSError):  # a program may have closed all files
+                os.close(file)
+
+    def _free(self, owner: object | None) -> None:
+        """Free an owner's seats, those of owners who are no more if it is None; first for other processes."""
+        for number in self._seats_of(owner):
+            if self._file is not None:
+                _unlock(self._file, number)
+            del self._owners[number]
+
+    def _seats_of(self, owner: object | None) -> list[int]:
+        return [number for number, other in self._owners.items() if other() is owner]
 
     def _shared_file(self) -> int | None:
         if not self._count:
@@ -119,8 +137,8 @@ def _open(count: int) -> int | None:
     if fcntl is None or not hasattr(fcntl, "F_OFD_SETLK"):
         return None
     digest = hashlib.sha256(repr((sorted(os.sched_getaffinity(0)), count)).encode())
-    directory = os.path.join(tempfile.gettempdir(), f"foveal-{os.getuid()}")
     try:
+        directory = os.path.join(tempfile.gettempdir(), f"foveal-{os.getuid()}")
         os.makedirs(directory, mode=0o700, exist_ok=True)
         state = os.lstat(directory)
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
