@@ -110,7 +110,7 @@ class Stop(BaseException):
 
 def stopped(steps, work):
     """Do work, interrupted where a signal's handler may be: at the start or after the end of the n-th call in it."""
-    left, files = [steps], (schedule.__file__, seats.__file__, contextlib.__file__)
+    left, files = [steps], (schedule.__file__, seats.__file__)
 
     def count(frame, event, argument):
         between = event == "c_return" or not frame.f_code.co_flags & inspect.CO_GENERATOR

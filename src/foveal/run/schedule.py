@@ -16,8 +16,7 @@ import atexit
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import length_hint
 from queue import SimpleQueue
@@ -30,7 +29,7 @@ from foveal.run import profile
 from foveal.run.cpus import cpu_count
 from foveal.run.seats import Seats
 
-__all__ = ["available_threads", "bands", "helping", "run_all", "thread_count", "worthwhile"]
+__all__ = ["available_threads", "bands", "run_all", "thread_count", "with_helpers", "worthwhile"]
 
 MOST_THREADS = 1024
 
@@ -117,21 +116,23 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
         begun has ended when this returns or raises, even if the wait is interrupted: tasks write into memory of the
         call.
     """
-    with _seated():
-        if threads == 1 or len(tasks) <= 1 or _is_inside():
-            return [task() for task in tasks]
-        return _Call(tasks, threads).run()
+    if threads == 1 or len(tasks) <= 1 or _is_inside():
+        return _seated(lambda: [task() for task in tasks])
+    return _seated(_Call(tasks, threads).run)
 
 
-@contextmanager
-def helping(threads: int) -> Iterator[int]:
-    """Take seats for threads that are not of this pool; yield how many there are with the caller's."""
+def with_helpers(work: Callable[[int], Result], threads: int) -> Result:
+    """Take seats for threads that are not of this pool, and work on so many, the caller's being one of them."""
+    return _seated(lambda: _with_helpers(work, threads))
+
+
+def _with_helpers(work: Callable[[int], Result], threads: int) -> Result:
     owner = _Owner()
-    with _seated():
-        try:
-            yield 1 + (0 if _is_inside() else len(_seats.take(owner, threads - 1, available_threads(), _shared())))
-        finally:
-            _seats.leave(owner)
+    try:
+        helpers = [] if _is_inside() else _seats.take(owner, threads - 1, available_threads(), _shared())
+        return work(1 + len(helpers))
+    finally:
+        _seats.leave(owner)
 
 
 def _is_inside() -> bool:
@@ -143,17 +144,18 @@ class _Owner:
     """Whoever has seats."""
 
 
-@contextmanager
-def _seated() -> Iterator[None]:
-    """Take a seat for the caller, who works whether there is one or not; once a thread."""
+def _seated(work: Callable[[], Result]) -> Result:
+    """Work on a seat for the caller, or without where there is none; once a thread.
+
+    No context manager: where one is interrupted at its end, it may keep an error, and that the seat's owner.
+    """
     if getattr(_here, "seated", False):
-        yield
-        return
+        return work()
     limit, owner = available_threads(), _Owner()
     try:
         _here.seated = True
         _seats.take_or_stand(owner, limit, _shared())
-        yield
+        return work()
     finally:
         _here.seated = False
         _seats.leave(owner)
