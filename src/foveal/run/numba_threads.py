@@ -11,7 +11,7 @@ import numpy as np
 
 from foveal.errors import OptionError, TargetError
 from foveal.run.buffers import scratch
-from foveal.run.schedule import helping
+from foveal.run.schedule import with_helpers
 from foveal_kernels.view import Scratch
 
 __all__ = ["chosen", "is_asked_for", "run_bands"]
@@ -88,8 +88,8 @@ def run_bands(
     memory, places = memory[: count * size], places[: count * addresses]
     own = Scratch(memory.reshape(count, size), places.reshape(count, addresses))
     edges = np.array([rows[0][0], *(stop for _, stop in rows)], np.intp)
-    with helping(count) as threads:
-        layer.run(getattr(parallel, f"{name}_bands"), threads, *inputs, own, *outputs, edges)
+    kernel, arguments = getattr(parallel, f"{name}_bands"), (*inputs, own, *outputs, edges)
+    with_helpers(lambda threads: layer.run(kernel, threads, *arguments), count)
 
 
 def _note_fork() -> None:

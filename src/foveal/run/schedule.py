@@ -35,9 +35,9 @@ __all__ = [
     "bands",
     "counting_alone",
     "free_threads",
-    "helping",
     "run_all",
     "thread_count",
+    "with_helpers",
     "worthwhile",
 ]
 
@@ -143,21 +143,23 @@ def run_all(tasks: Sequence[Callable[[], Result]], threads: int) -> list[Result]
         begun has ended when this returns or raises, even if the wait is interrupted: tasks write into memory of the
         call.
     """
-    with _seated():
-        if threads == 1 or len(tasks) <= 1 or _is_inside():
-            return [task() for task in tasks]
-        return _Call(tasks, threads).run()
+    if threads == 1 or len(tasks) <= 1 or _is_inside():
+        return _seated(lambda: [task() for task in tasks])
+    return _seated(_Call(tasks, threads).run)
 
 
-@contextmanager
-def helping(threads: int) -> Iterator[int]:
-    """Take seats for threads that are not of this pool; yield how many there are with the caller's."""
+def with_helpers(work: Callable[[int], Result], threads: int) -> Result:
+    """Take seats for threads that are not of this pool, and work on so many, the caller's being one of them."""
+    return _seated(lambda: _with_helpers(work, threads))
+
+
+def _with_helpers(work: Callable[[int], Result], threads: int) -> Result:
     owner = _Owner()
-    with _seated():
-        try:
-            yield 1 + (0 if _is_inside() else len(_seats.take(owner, threads - 1, available_threads(), _shared())))
-        finally:
-            _seats.leave(owner)
+    try:
+        helpers = [] if _is_inside() else _seats.take(owner, threads - 1, available_threads(), _shared())
+        return work(1 + len(helpers))
+    finally:
+        _seats.leave(owner)
 
 
 def _is_inside() -> bool:
@@ -169,17 +171,18 @@ class _Owner:
     """Whoever has seats."""
 
 
-@contextmanager
-def _seated() -> Iterator[None]:
-    """Take a seat for the caller, who works whether there is one or not; once a thread."""
+def _seated(work: Callable[[], Result]) -> Result:
+    """Work on a seat for the caller, or without where there is none; once a thread.
+
+    No context manager: where one is interrupted at its end, it may keep an error, and that the seat's owner.
+    """
     if getattr(_here, "seated", False):
-        yield
-        return
+        return work()
     limit, owner = available_threads(), _Owner()
     try:
         _here.seated = True
         _seats.take_or_stand(owner, limit, _shared())
-        yield
+        return work()
     finally:
         _here.seated = False
         _seats.leave(owner)
