@@ -1,4 +1,4 @@
-"""Print Foveal's speed beside that of Pillow, transformers and memcpy, measured in turns in one process.
+"""Print Foveal's speed beside that of transformers, other libraries and memcpy, measured in turns in one process.
 
     python asv_benchmarks/ratios.py [--parts NAME ...] [--families NAME ...] [--sizes WxH ...] [--quick] [--json FILE]
 
@@ -27,13 +27,13 @@ from benchmarks import common
 from benchmarks.bench_import import FIRST_CALL
 from benchmarks.common import MODELS, SIZES, parse, touched
 from comparison.files import files
+from comparison.libraries import RESIZES, libraries
 from comparison.measure import Options, Times, child, cpu_seconds, in_turns
 from comparison.peers import CLASSES, classes_of, differing, peer_of_spec, with_classes
 from comparison.report import Line, l2_bytes, machine, show, show_ratios
 from comparison.threads import threads
 from PIL import Image
 
-RESIZES = [("4000x3000", "1024x768"), ("1920x1080", "1280x704"), ("640x480", "336x336")]
 RESIZE_MUST = {"vnni": 10.0, "avx2": 5.0, "generic": 2.5}
 RESIZE_AIM = {"vnni": 14, "avx2": 8, "generic": 5}
 MUST = {
@@ -328,7 +328,7 @@ def _trtllm(options: Options) -> Line:
     return Line("requests", "trtllm, file to request", Times.of(times[1:]), must=3e-3, note=note)
 
 
-USUAL_PARTS = (levels, families, dtypes, files, threads, emit, plan, start, warmup, requests)
+USUAL_PARTS = (levels, families, libraries, dtypes, files, threads, emit, plan, start, warmup, requests)
 PARTS = {part.__name__: part for part in (*USUAL_PARTS, resize_here, families_here)}
 
 

@@ -14,7 +14,7 @@ FED = ("torchvision class", "torchvision class, torchvision.io", "PIL class")
 
 def speed_figures() -> str:
     """Return the picture with what it was made by, and the figures of the other parts, in Markdown."""
-    parts = [*_picture(), _families(), *_resizes(), *_files(), *_threads(), *_requests(), _start()]
+    parts = [*_picture(), _families(), *_resizes(), *_libraries(), *_files(), *_threads(), *_requests(), _start()]
     return "\n\n".join(fill(part, 120) if part[0] not in " !|" else part for part in parts)
 
 
@@ -57,6 +57,28 @@ def _resizes() -> list[str]:
     ]
     text = "How many times as fast as Pillow a bicubic uint8 resize is, at each instruction level:"
     return [text, _table(["width x height", *(f"`{level}`" for level in levels)], rows)]
+
+
+def _libraries() -> list[str]:
+    resizes, models = stored().part("resize beside libraries"), stored().part("hf-processors-rs")
+    peers = list(dict.fromkeys(line.against for line in resizes))
+    rows = [
+        [what, *(shown(line.ratio) for line in resizes if line.what == what)]
+        for what in dict.fromkeys(line.what for line in resizes)
+    ]
+    text = (
+        "The same beside other libraries. OpenCV's values are others; its cubic filter skips pixels of what it shrinks."
+    )
+    parts = [text, _table(["width x height", *peers], rows)]
+    if not models:
+        return parts
+    (least, most), names = ([pick(line.ratio for line in models) for pick in (min, max)]), _names_in(models)
+    return [*parts, f"Beside hf-processors-rs, in Rust, {names}: {shown(least)} to {shown(most)} times as fast."]
+
+
+def _names_in(lines: Iterable[Line]) -> str:
+    names = [f"`{name}`" for name in dict.fromkeys(line.what.split()[0] for line in lines)]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def _files() -> list[str]:

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent.parent
 SCRIPT = ROOT / "asv_benchmarks" / "ratios.py"
 STORED = json.loads((ROOT / "docs" / "speed.json").read_text())
 PICTURE = ROOT / "docs" / "speed.svg"
-NO_PEERS = "import sys; sys.modules['transformers'] = None; sys.argv = sys.argv[1:]; import runpy; "
+NO_PEERS = "import sys; sys.modules |= dict.fromkeys(['transformers', 'cv2', 'hf_processors_rs']); "
+NO_PEERS += "sys.argv = sys.argv[1:]; import runpy; "
 NO_PEERS += "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
@@ -72,7 +73,7 @@ def test_the_table_has_a_row_for_each_family_and_a_column_for_each_size(comparis
 def test_parts_run_without_transformers(tmp_path):
     file = tmp_path / "speed.json"
     command = [sys.executable, "-c", NO_PEERS, str(SCRIPT), "--budget", "0", "--rounds", "1", "--json", str(file)]
-    command += ["--parts", "families", "dtypes", "files", "--families", "llava1_5", "--sizes", "640x480"]
+    command += ["--parts", "families", "libraries", "dtypes", "files", "--families", "llava1_5", "--sizes", "640x480"]
     done = subprocess.run([*command, "--ignore-speed"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(file.read_text())
@@ -81,7 +82,12 @@ def test_parts_run_without_transformers(tmp_path):
     assert ("torchvision class", "llava1_5 640x480", "torchvision class") in found
     assert ("dtypes and buffers", "llava1_5 640x480, uint8", "float32, reused") in found
     assert ("files", "llava1_5 640x480, Pillow's decoder", "PIL class") in found
+    assert ("hf-processors-rs", "llava1_5 640x480, pillow<13", "hf-processors-rs") in found
     beside = [line for line in result["lines"] if line["part"] != "dtypes and buffers"]
+    resizes = [line for line in beside if line["part"] == "resize beside libraries"]
+    assert {line["against"] for line in resizes if not line["theirs"]} >= {"opencv area", "opencv cubic"}
+    assert {line["differing"] for line in resizes if line["against"] == "pillow"} == {0}
+    beside = [line for line in beside if line not in resizes]
     assert {line["theirs"] for line in beside} == {None}
     assert done.stdout.count("not installed") >= len(beside)
 
