@@ -31,7 +31,17 @@ from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 from platformdirs import user_cache_path
 
-__all__ = ["assembly", "cache_directories", "callback", "compiled", "helper", "inlined", "kernel", "parallel_kernel"]
+__all__ = [
+    "assembly",
+    "cache_directories",
+    "callback",
+    "compiled",
+    "helper",
+    "inlined",
+    "kernel",
+    "parallel_kernel",
+    "write_file",
+]
 
 if config.DISABLE_JIT:
     raise RuntimeError("NUMBA_DISABLE_JIT is set, but Foveal's kernels work on addresses and run only when compiled")
@@ -153,11 +163,11 @@ class _Files:
         content = dumps(data)
         content = hashlib.sha256(content).digest() + content
         for directory in cache_directories():
-            if _replace(directory / self._name(key), content):
+            if write_file(directory / self._name(key), content):
                 return
 
 
-def _replace(path, content):
+def write_file(path, content):
     """Write a file, readable for all whom the umask allows; return whether that was possible."""
     temporary = path.with_suffix(f".{uuid.uuid4().hex}")
     try:

@@ -28,6 +28,7 @@ from .source import is_interleaved, row_address, row_bytes, stage_row
 from .weights import group_bytes
 
 SIZES_KEPT = 1024
+"""Of scratch memory, by what it depends on: to compute one takes longer than to look it up."""
 SPARE_GROUPS = 4
 """Groups of 4 rows that the sliding window holds beyond what one output row needs: fewer moves."""
 BLOCK = 16

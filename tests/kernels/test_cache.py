@@ -179,9 +179,9 @@ def test_kernels_that_a_read_only_directory_lacks_go_elsewhere(monkeypatch, tmp_
     monkeypatch.setattr(compile, "cache_directories", lambda: (image,))
     files = compile._Files("kernel")
     files.save("warm", 1)
-    written = compile._replace
+    written = compile.write_file
     monkeypatch.setattr(compile, "cache_directories", lambda: (image, own))
-    monkeypatch.setattr(compile, "_replace", lambda path, content: path.parent == own and written(path, content))
+    monkeypatch.setattr(compile, "write_file", lambda path, content: path.parent == own and written(path, content))
     files.save("new", 2)
     assert (files.load("warm"), files.load("new"), files.load("other")) == (1, 2, None)
     assert len(list(image.iterdir())) == len(list(own.iterdir())) == 1
@@ -261,7 +261,7 @@ def test_a_directory_that_others_can_write_is_never_read(directories, tmp_path):
 def test_files_are_readable_for_other_users(tmp_path):
     before = os.umask(0o022)
     try:
-        assert compile._replace(tmp_path / "kernel.nbc", b"code")
+        assert compile.write_file(tmp_path / "kernel.nbc", b"code")
     finally:
         os.umask(before)
     assert (tmp_path / "kernel.nbc").stat().st_mode & 0o777 == 0o644

@@ -4,14 +4,12 @@
 one version of the kernels; any other is left alone. No value changes a bit of a result.
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 import msgspec
 
@@ -116,18 +114,13 @@ def save(profile: Profile, directories: Sequence[Path] | None = None) -> Path:
     """
     record = _record(profile)
     content = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    from foveal_kernels.compile import write_file  # imports Numba, which plans do not need
+
     for directory in directories or _cache_directories():
         file = directory / _name(record)
-        temporary = file.with_suffix(f".{uuid4().hex}")
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, file)
-        except OSError:
-            with suppress(OSError):  # a read-only file system refuses this of a file that is not there, too
-                temporary.unlink()
-            continue
-        _loaded.cache_clear()
-        return file
+        if write_file(file, content):
+            _loaded.cache_clear()
+            return file
     raise OptionError("the profile cannot be stored: no directory of the cache can be written")
 
 

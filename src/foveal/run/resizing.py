@@ -14,7 +14,7 @@ from foveal.plan.views import pass_order
 from foveal.run.execute import BYTES, run_batch
 from foveal.types import Box, Filter, Reference, Size
 
-__all__ = ["resize"]
+__all__ = ["resize", "resize_plan"]
 
 PILLOW_ONLY = ("box", "hamming")
 
@@ -62,15 +62,22 @@ def resize(
     if min(size) < 1:
         raise OptionError(f"size is {height}x{width} (height x width): it must be at least 1x1")
     source, target = open_source(image, policy=decode_policy(policy)), Size(height, width)
+    plan = resize_plan(source.size, target, filter, reference, "uint8")
+    batch = BatchPlan("image", (plan,), (1,), plan.shape, (0,), "uint8")
+    return run_batch(batch, BYTES, [partial(source.decode)], "uint8", out, threads)
+
+
+def resize_plan(source: Size, target: Size, filter: Filter, reference: Reference, dtype: str) -> Plan:
+    """Return the plan of an image that is resized as a whole, and written channel by channel."""
     view = View(
         name="image",
         reads="image",
-        window=Box(0, 0, *source.size),
+        window=Box(0, 0, *source),
         border=(0, 0, 0),
         resized=target,
         filter=filter,
         method="antialias",
-        vertical_first=pass_order(reference, source.size, target),
+        vertical_first=pass_order(reference, source, target),
         crop=Box(0, 0, *target),
         canvas=target,
         place=(0, 0),
@@ -78,6 +85,4 @@ def resize(
         pack=Pack("planar"),
         offset=0,
     )
-    plan = Plan("resize", reference, *source.size, (), (view,), (1, 1), (3, *target), "uint8", 0, ())
-    batch = BatchPlan("image", (plan,), (1,), plan.shape, (0,), "uint8")
-    return run_batch(batch, BYTES, [partial(source.decode)], "uint8", out, threads)
+    return Plan("resize", reference, *source, (), (view,), (1, 1), (3, *target), dtype, 0, ())

@@ -84,11 +84,11 @@ def _shared() -> bool:
 def counting_alone() -> Iterator[None]:
     """Take no notice of other processes for a while, in all threads: so that what is measured depends on none."""
     global _counts_others
-    _counts_others = False
+    before, _counts_others = _counts_others, False
     try:
         yield
     finally:
-        _counts_others = True
+        _counts_others = before
 
 
 def free_threads() -> int:

@@ -15,12 +15,13 @@ import msgspec
 import numpy as np
 
 from foveal.media.arrays import array_pixels
-from foveal.plan.plan import BatchPlan, Normalization, Pack, Plan, View
+from foveal.plan.plan import BatchPlan, Normalization
 from foveal.run.buffers import aligned_empty
 from foveal.run.execute import run_batch
 from foveal.run.profile import DEFAULT, Profile, using
+from foveal.run.resizing import resize_plan
 from foveal.run.schedule import available_threads, counting_alone
-from foveal.types import Box, Size
+from foveal.types import Size
 
 __all__ = ["Timing", "interleaved", "is_busy", "sweep"]
 
@@ -135,28 +136,8 @@ def _call(side: int, images: int) -> tuple[Callable[[int], object], int]:
     """Return a resize of arrays to planar float32, to be called with a number of threads, and its elements."""
     edge, area = side * 3 // 2, 3 * side * side
     source = np.random.default_rng(side).integers(0, 256, (edge, edge, 3), dtype=np.uint8)
-    view = _view(Size(edge, edge), Size(side, side))
-    plan = Plan("tune", "torchvision", edge, edge, (), (view,), (1, 1), (3, side, side), "float32", 0, ())
+    plan = resize_plan(Size(edge, edge), Size(side, side), "bicubic", "torchvision", "float32")
     shape, offsets = (images, 3, side, side), tuple(range(0, images * area, area))
     batch = BatchPlan("image", (plan,) * images, (1,) * images, shape, offsets, "float32")
     out, load = aligned_empty(shape, np.float32), [partial(array_pixels, source)] * images
     return lambda threads: run_batch(batch, HALF, load, "float32", out, threads), images * area
-
-
-def _view(source: Size, target: Size) -> View:
-    return View(
-        name="image",
-        reads="image",
-        window=Box(0, 0, *source),
-        border=(0, 0, 0),
-        resized=target,
-        filter="bicubic",
-        method="antialias",
-        vertical_first=False,
-        crop=Box(0, 0, *target),
-        canvas=target,
-        place=(0, 0),
-        fill=(0, 0, 0),
-        pack=Pack("planar"),
-        offset=0,
-    )
